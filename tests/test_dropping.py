@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from molspec import AnswerCache, load
-from molspec.files import FORMATS, OutputContext, Query, predict
+from molspec.files import FORMATS, Answer, OutputContext, Query, predict
 from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import ALL_DROPPED, Prediction, Result, merge_duplicates, without_unchanged
@@ -130,3 +130,41 @@ def test_a_list_of_which_nothing_is_left_says_so_everywhere() -> None:
         (again,) = cache.predict(model, ["CCO"], options)
         assert again.error == ALL_DROPPED
     assert cache.hits == 1
+
+
+def test_a_product_with_an_element_that_no_reactant_has_is_marked() -> None:
+    found = Prediction("CCBr", -1.0), Prediction("CC[18OH]", -2.0)
+    assert list(map(Result("CCO>[Na+].[H][H]", found, task="product").doubt, found)) == [
+        "impossible: no reactant has Br",
+        "",
+    ]
+    result = Result("Brc1c[nH]c[se]1", task="retro")
+    for answer, new in (("BrBr.c1c[nH]c[se]1", ""), ("C1CNC1.Cl[SiH3]", "Br, Se"), ("*", "")):
+        expected = f"impossible: no reactant has {new}" if new else ""
+        assert result.doubt(Prediction(answer, -1.0)) == expected
+    assert Result("CCO").doubt(found[0]) == ""
+    context = OutputContext("m", "product")
+    answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so", "CCO")
+    for name, form in FORMATS.items():
+        if name not in ("smi", "rsmi"):
+            assert form.render(answer, context).count("no reactant has Br") == 1
+    assert "read so; impossible" in FORMATS["csv"].render(answer, context)
+
+
+def test_a_salt_without_its_ions_is_not_impossible() -> None:
+    (answer,) = predict(load("retro"), [Query("Cl.CC(=O)Nc1ccccc1")], PredictOptions())
+    assert "without Cl" in answer.note
+    assert answer.note_on(answer.result.predictions[0]) == answer.note
+
+
+def test_impossible_answers_are_dropped() -> None:
+    options = {"max_length": 12, "max_beam_factor": 1}
+    model = Model(replace(tiny.checkpoint(8), canonical_queries=True, task="product"))
+    (every,) = model.predict(["CC"], 10, **options)
+    possible = tuple(each for each in every.predictions if not every.doubt(each))
+    assert len(possible) < len(every.predictions)
+    (left,) = model.predict(["CC"], 10, drop_impossible=True, **options)
+    assert left.predictions == possible
+    assert left.error == (None if possible else ALL_DROPPED)
+    with pytest.raises(ValueError, match="drop_impossible is True: expected a model whose task"):
+        Model(tiny.checkpoint(8)).predict(["CC"], drop_impossible=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from molspec import load
 from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 from molspec.results import Results
@@ -110,3 +111,13 @@ def test_invalid_arguments_are_refused() -> None:
     assert list(model.log_probs(iter(["CCO"]), iter(["CC"]))) == list(
         model.log_probs(["CCO"], ["CC"])
     )
+
+
+def test_aligned_targets_may_have_maps_and_a_last_dot() -> None:
+    model = load("retro")
+    query = "CC(=O)Nc1ccccc1"
+    mapped = "[CH3:1][C:2](=[O:3])Cl.[NH2:4]c1ccccc1"
+    targets = ["CC(=O)Cl.Nc1ccccc1", mapped, "Nc1ccccc1.CC(=O)Cl."]
+    found = model.log_probs([query] * 3, targets, aligned=True)
+    assert len({result.predictions[0].log_prob for result in found}) == 1
+    assert "not in the model's" in str(model.log_probs([query], [mapped])[0].error)

@@ -31,6 +31,7 @@ from molspec.results import (
     Result,
     count_duplicates,
     merge_duplicates,
+    new_elements,
     without_unchanged,
 )
 from molspec.strategy import search_spec
@@ -133,6 +134,8 @@ class Plan:
         self.model = model
         self.options = options
         self._strategies: dict[int, Strategy] = {}
+        if options.drop_impossible and model.task is None:
+            raise ValueError("drop_impossible is True: expected a model whose task is known")
         self.strategy()
 
     @property
@@ -252,6 +255,11 @@ class _QueryRequest(_TextRequest):
             predictions = tuple(each for each in predictions if each.is_valid)
         if options.drop_unchanged:
             predictions = without_unchanged(predictions, self._query)
+        if options.drop_impossible:
+            task = self._plan.model.task
+            predictions = tuple(
+                each for each in predictions if not new_elements(self._query, each.smiles, task)
+            )
         return predictions
 
     def _is_unsure(self, predictions: Sequence[Prediction]) -> bool:

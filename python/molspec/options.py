@@ -42,6 +42,7 @@ DRAFT_COUNTS = ("draft_length", "draft_count", "node_budget")
 #: Options that do not apply to samples.
 _NOT_WITH_SAMPLES = (
     *("n_best", "beam_size", "beam", "length_penalty", "drop_invalid", "drop_unchanged"),
+    "drop_impossible",
     *("finished", "augmentations"),
 )
 _OWN = (HeadsDraft, SpecDraft)
@@ -184,6 +185,13 @@ class PredictOptions:
         "`product`, if it is among the query's molecules.",
         group=ANSWERS,
     )
+    drop_impossible: bool = setting(
+        False,
+        "Drop answers whose product has an element that no reactant has.",
+        more="Files and `Result.doubt` mark such answers. Some data leave out a reactant, such as "
+        "the oxidant that gives an oxygen.",
+        group=ANSWERS,
+    )
     max_beam_factor: int = setting(
         4,
         "Maximum factor by which the beam widens if answers were dropped.",
@@ -288,7 +296,7 @@ class PredictOptions:
     @property
     def drops(self) -> bool:
         """Whether answers are left out."""
-        return self.drop_invalid or self.drop_unchanged
+        return self.drop_invalid or self.drop_unchanged or self.drop_impossible
 
     def searched(self, factor: int = 1) -> PredictOptions:
         """Answers requested from the search: its whole beam if some may be dropped.

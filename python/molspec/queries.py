@@ -12,6 +12,7 @@ from molspec.text import (
     Vocabulary,
     aligned_spellings,
     canonical_query,
+    canonicalise,
     check_no_name,
     check_smiles,
     check_text,
@@ -66,6 +67,8 @@ class QueryReader:
         aligned: add the other spellings of the target that the model can read.
         """
         source = self.source(query, canonical)
+        if aligned and isinstance(target, str):  # without atom maps, and without a last dot
+            target = canonicalise(target.strip(" .")) or target
         pairs = [self._forced(source, target)]
         if aligned:
             text = self.vocabulary.decode(source.token_ids)

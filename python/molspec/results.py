@@ -11,10 +11,10 @@ from typing import Any
 
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.task import Task, reaction_smiles
-from molspec.text import canonicalise, plain_smiles
+from molspec.text import canonicalise, elements, plain_smiles
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
-ALL_DROPPED = "no answer is left: each is invalid, unfinished or unchanged"
+ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,11 @@ class Result:
             for found in self.predictions
         )
 
+    def doubt(self, prediction: Prediction) -> str:
+        """Why an answer is impossible as it stands; "" if nothing says so."""
+        new = ", ".join(new_elements(self.query, prediction.smiles, self.task))
+        return f"impossible: no reactant has {new}" if new else ""
+
 
 class Results(list[Result]):
     """Results in the order of the queries, with the `statistics` of decoding them."""
@@ -129,6 +134,12 @@ def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Pr
         )
 
     return tuple(found for found in predictions if not is_unchanged(found))
+
+
+def new_elements(query: str, answer: str, task: Task | None) -> list[str]:
+    """Elements of the product that no reactant has; without a task none are known."""
+    before, after = map(elements, (answer, query) if task == "retro" else (query, answer))
+    return [] if task is None or "*" in before else sorted(after - before - {"*"})
 
 
 def _molecules(canonical: str | None) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import errno
 import gzip
@@ -10,14 +11,44 @@ import re
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-_OPEN: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".xz": lzma.open}
+_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
 COMPRESSED = tuple(_OPEN)
 _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
+#: Encodings by their marks at a file's beginning. That of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+#: Other kinds of files, by how they begin.
+_KINDS = {
+    "a zip or Excel file": rb"PK\x03\x04",
+    "compressed by gzip, without .gz in its name": rb"\x1f\x8b",
+    "compressed by xz, without .xz in its name": rb"\xfd7zXZ",
+    "compressed by bzip2": rb"BZh[1-9]1AY",
+    "compressed by zstd": rb"\x28\xb5\x2f\xfd",
+    "not text": rb"(?s).*?\0",
+    "a file of reactions with coordinates (RXN, RDF)": rb"\s*\$(RXN|RDFILE)",
+}
+#: Such kinds of text. A record of SDF may begin in any way: with its title.
+_TEXT_KINDS = {
+    "JSON": rb'\s*(\{|\[\s*["{\[\]])',
+    "XML or HTML": rb"\s*<",
+    "a MOL2 file": rb"\s*(#.*\s+)*@<TRIPOS>",
+    "a PDB file": rb"(HEADER|COMPND|REMARK|CRYST1|HETATM|ATOM) {2,}",
+    "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+\.\d+){3}",
+    "a file of structures, without .sdf or .mol in its name": rb"(.*\n){3}.*V[23]000[ \r]*\n",
+}
+_READ = "SMILES (.smi), a table (.csv, .tsv) or structures (.sdf, .mol), plain, .gz or .xz"
+#: Bytes of a file's beginning that tell its kind.
+_PEEKED = 4096
 #: Maximum characters of a header in an error.
 _SHOWN = 200
 #: Maximum characters of a line: a small compressed file can contain an endless line.
@@ -39,31 +70,56 @@ def check_rereadable(path: Path) -> None:
 
 
 @contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
+def open_lines(path: Path, *, records: bool = False) -> Iterator[Iterator[str]]:
     """Open a file and yield its lines, without a byte order mark.
 
-    Invalid UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, its compressed
-    data are damaged, or a line is longer than `LONGEST_LINE`.
+    Invalid UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, is of a kind
+    that is not read, its compressed data are damaged, or a line is longer than `LONGEST_LINE`.
+
+    records: whether its lines are records of SDF.
     """
     opened = _OPEN.get(path.suffix.lower(), open)
-    with opened(path, "rt", encoding="utf-8-sig", errors="replace") as stream:
-        yield limited_lines(stream, path)
+    with opened(path, "rb") as data:
+        yield read_lines(data, path, records=records)
 
 
-def limited_lines(stream: IO[str], path: Path | str) -> Iterator[str]:
-    """The lines of a text stream. Raises OSError, naming `path`, as `open_lines` does."""
-    try:
+def read_lines(data: Any, path: Path | str, *, records: bool = False) -> Iterator[str]:
+    """The lines of a binary stream, as of `open_lines`; `path` is its name."""
+    with _naming(path):
+        head = data.peek(_PEEKED)[:_PEEKED]
+    marks = (encoding for mark, encoding in _MARKS.items() if head.startswith(mark))
+    if (encoding := next(marks, "utf-8-sig")) == "utf-8-sig":
+        _check_kind(head.removeprefix(codecs.BOM_UTF8), path, records)
+    return _limited(data, encoding, path)
+
+
+def _limited(data: Any, encoding: str, path: Path | str) -> Iterator[str]:
+    with _naming(path), TextIOWrapper(data, encoding, "replace") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), ""), start=1):
             if len(line) > LONGEST_LINE:
                 fault = f"line {number} is too long: expected at most {LONGEST_LINE:,} characters"
                 raise OSError(errno.EFBIG, fault, str(path))
             yield line
+
+
+@contextmanager
+def _naming(path: Path | str) -> Iterator[None]:
+    """Name the file in errors of reading it."""
+    try:
+        yield
     except _DAMAGED as error:
         raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
     except OSError as error:
         if error.filename is not None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _check_kind(head: bytes, path: Path | str, records: bool) -> None:
+    """Raise OSError for the beginning of a file of another kind, which has no lines of SMILES."""
+    for kind, begin in (_KINDS if records else _KINDS | _TEXT_KINDS).items():
+        if re.match(begin, head):
+            raise OSError(errno.EINVAL, f"it is {kind}: expected {_READ}", str(path))
 
 
 def read_cells(

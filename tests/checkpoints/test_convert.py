@@ -51,3 +51,21 @@ def test_error_lists_supported_formats(tmp_path: Path) -> None:
         read(tmp_path / "absent")
     with pytest.raises(CheckpointError, match=r": File name too long$"):
         read("a" * 300)
+
+
+def test_a_pointer_of_git_lfs_is_named(source: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    (source / "model.ckpt").write_text(pointer)
+    for path in (source, source / "model.ckpt"):
+        with pytest.raises(CheckpointError, match=r"model\.ckpt is a pointer; `git lfs pull`"):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    "part", ["mp_rank_00_model_states.pt", "0/zero_pp_mp_rank_00_model_states.pt"]
+)
+def test_a_folder_of_deepspeed_is_named(tmp_path: Path, part: str) -> None:
+    (tmp_path / part).parent.mkdir(exist_ok=True)
+    (tmp_path / part).write_bytes(b"x")
+    with pytest.raises(CheckpointError, match=r"DeepSpeed: expected .* zero_to_fp32\.py"):
+        read(tmp_path)

@@ -135,8 +135,8 @@ def test_reads_t5_saved_by_older_transformers(tmp_path: Path) -> None:
     assert checkpoint.spec.max_positions == 64
 
 
-@pytest.mark.parametrize("shards", [False, True])
-def test_reads_sharded_and_pickled_weights(tmp_path: Path, shards: bool) -> None:
+@pytest.mark.parametrize("shards", [False, True, "bin"])
+def test_reads_sharded_and_pickled_weights(tmp_path: Path, shards: bool | str) -> None:
     model = models.bart()
     folder = write(tmp_path, model)
     state = load_file(folder / "model.safetensors")
@@ -144,7 +144,11 @@ def test_reads_sharded_and_pickled_weights(tmp_path: Path, shards: bool) -> None
     if shards:
         for index, keys in enumerate((list(state)[:9], list(state)[9:])):
             part = {key: state[key] for key in keys}
-            save_file(part, folder / f"model-0000{index + 1}-of-00002.safetensors")
+            name = f"model-0000{index + 1}-of-00002"
+            if shards == "bin":
+                torch.save(part, folder / f"pytorch_{name}.bin")
+            else:
+                save_file(part, folder / f"{name}.safetensors")
     else:
         torch.save(state, folder / "pytorch_model.bin")
     check_logits(model, read(folder))

@@ -115,3 +115,21 @@ def test_plain_file_with_a_compressed_name_is_refused(tmp_path: Path, name: str)
     (tmp_path / name).write_text("src\ttgt\n")
     with pytest.raises(OSError, match="damaged"):
         PairTable(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("local.csv", "id,class,reactants>reagents>production\nUS1,2,"),
+        ("lowe.rsmi", ""),
+        ("lowe.tsv", "ReactionSmiles\tYear\n"),
+    ],
+)
+def test_sides_of_reactions_are_queries_and_targets(tmp_path: Path, name: str, begin: str) -> None:
+    reaction = "[CH3:1][OH:2].ClCl>O>[CH2:1]=[O:2]"
+    path = tmp_path / name
+    path.write_text(f"{begin}{reaction}\n")
+    assert list(PairTable(path, task="retro")) == [Pair("C=O", "CO")]
+    assert list(PairTable(path, task="product")) == [Pair("CO.ClCl.O", "C=O")]
+    with pytest.raises(ValueError, match="none of the columns"):
+        PairTable(path)

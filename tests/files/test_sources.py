@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from molspec import tables
 from molspec.files import Query, open_source
+from molspec.files.sources import Source
 from molspec.tables import LONGEST_LINE, read_cells
 
 
@@ -219,3 +222,88 @@ def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
     assert read(write(tmp_path / "b.smi", "C C O |r|\n")) == [Query("CCO")]
     with open_source(None, None, ["CCO |r|"]) as source:
         assert list(source.queries()) == [Query("CCO")]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04\x14\0\x06\0", "a zip or Excel file"),
+        (gzip.compress(b"CCO\n"), "compressed by gzip"),
+        (bz2.compress(b"CCO\n"), "compressed by bzip2"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "not text"),
+        ("CCO\n".encode("utf-16-le"), "not text"),
+        (b'[\n {"smiles": "CCO"}]', "JSON"),
+        (b'{"smiles": "CCO"}\n', "JSON"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>", "XML or HTML"),
+        (b"$RXN\n\n  RDKit\n", "a file of reactions"),
+        (b"$RDFILE 1\n$DATM\n", "a file of reactions"),
+        (b"# by hand\n@<TRIPOS>MOLECULE\n", "a MOL2 file"),
+        (b"HETATM    1  C1  UNL     1\n", "a PDB file"),
+        (b"3\r\nwater\r\nO  0.0 -0.1 0.2\r\n", "an XYZ file"),
+        (b"a\n\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n", "a file of structures, without"),
+    ],
+)
+def test_other_kinds_of_files_are_refused(tmp_path: Path, content: bytes, kind: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    expected = f"it is {kind}.*: expected SMILES .*, a table .* or structures"
+    with pytest.raises(OSError, match=expected), open_source(str(path)):
+        pass
+    with pytest.raises(OSError, match=expected):
+        next(read_cells(path))
+
+
+def test_titles_of_records_and_bracket_atoms_are_no_other_kind(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "a.smi", "[13C]\n[ Na+] x\n"))[0] == Query("[13C]")
+    (query,) = read(write(tmp_path / "a.sdf", "<1>\n\n\n  0  0  0     0  0  0  V2000\nM  END\n"))
+    assert query.name == "<1>"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_text_of_windows_is_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("SMILES\tName\nCO\té\n".encode(encoding)))
+    assert read(tmp_path / "a.txt.gz") == [Query("CO", "é")]
+    (tmp_path / "a.csv").write_bytes("smiles,id\nCO,é\n".encode(encoding))
+    assert read(tmp_path / "a.csv") == [Query("CO", "é")]
+
+
+R = "[CH3:1][OH:2]>O>[CH2:1]=[O:2]"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        ("lowe.rsmi", f"ReactionSmiles\tPatentNumber\n{R} |f:0.1|\tUS1\n", ["", "US1"]),
+        ("coley.txt", f"{R} 1-2-2.0\n", ["1-2-2.0"]),
+        ("column.txt", f"US1\t2\t{R}\n", [""]),
+        ("local.csv", f"id,class,reactants>reagents>production\n7,2,{R}\n", ["7"]),
+        ("bare.csv", f"7,{R}\n", [""]),
+        ("smiles.tsv", f"id\tsmiles\n7\t{R} |f:0|\n", ["7"]),
+        ("tokens.txt", "C O . O >> C = O\n", [""]),
+    ],
+)
+def test_side_of_reactions_is_the_query(
+    tmp_path: Path, name: str, text: str, names: list[str]
+) -> None:
+    (query,) = read(write(tmp_path / name, text))
+    assert query.smiles == "C=O"
+    assert query.name in names
+    with open_source(str(tmp_path / name)) as source:
+        (query,) = source.queries(task="product")
+    assert query.smiles == "CO.O"
+
+
+def test_reactions_without_a_task_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", f"id,rxn\n7,{R}\n")
+    with open_source(str(path)) as source, pytest.raises(ValueError, match="none of the columns"):
+        source.queries()
+    with open_source(None, given=[R]) as source:
+        assert list(source.queries(task="retro")) == [Query(R)]
+
+
+def test_a_line_is_read_before_the_next_is_there(tmp_path: Path) -> None:
+    def lines() -> Iterator[str]:
+        yield "CO\tmethanol\n"
+        pytest.fail("a program that waits for an answer would wait for ever")
+
+    assert next(Source("-", "smi", lines()).queries(task="retro")) == Query("CO", "methanol")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from molspec.files import Query
-from molspec.planners.stock import read_stock
+from molspec.planners.stock import Match, read_stock
 
 
 def stock_of(path: Path, text: str) -> dict[str, str]:
@@ -67,3 +67,47 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
         assert not plan.routes
         assert plan.error is not None
         assert error in plan.error
+
+
+@pytest.mark.parametrize(
+    ("match", "found"),
+    [
+        ("exact", {"Cc1cnc[nH]1"}),
+        ("inchikey", {"Cc1cnc[nH]1", "Cc1c[nH]cn1", "O=c1cccc[nH]1"}),
+        ("no-stereo", {"Cc1cnc[nH]1", "Cc1c[nH]cn1", "O=c1cccc[nH]1", "C[C@H](N)C(=O)O"}),
+        ("tautomer", {"Cc1cnc[nH]1", "Cc1c[nH]cn1", "O=c1cccc[nH]1"}),
+    ],
+)
+def test_molecules_match_as_is_asked(tmp_path: Path, match: Match, found: set[str]) -> None:
+    (tmp_path / "a.smi").write_text("Cc1cnc[nH]1 imidazole\nOc1ccccn1\nC[C@@H](N)C(=O)O ala\n")
+    stock = read_stock(tmp_path / "a.smi", match)
+    asked = ["Cc1cnc[nH]1", "Cc1c[nH]cn1", "O=c1cccc[nH]1", "C[C@H](N)C(=O)O", "CCO"]
+    assert {smiles for smiles in asked if smiles in stock} == found
+    named = "imidazole" if match == "exact" else "imidazole, Cc1cnc[nH]1"
+    assert stock.get("Cc1cnc[nH]1") == named
+    assert stock.get("CCO") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "called"),
+    [
+        ("a.inchikeys", "WETWJCDKMRHUPV-UHFFFAOYSA-N\nPAYRUJLWNCNPSJ-UHFFFAOYSA-N\n", ""),
+        ("a.csv", "inchi_key,name\nWETWJCDKMRHUPV-UHFFFAOYSA-N,acetyl\n", "acetyl, "),
+    ],
+)
+def test_a_stock_may_be_inchikeys(tmp_path: Path, name: str, text: str, called: str) -> None:
+    (tmp_path / name).write_text(text)
+    stock = read_stock(tmp_path / name)
+    assert stock.match == "inchikey"
+    assert stock.get("CC(=O)Cl") == f"{called}WETWJCDKMRHUPV-UHFFFAOYSA-N"
+    assert "CC(=O)Br" not in stock
+    assert "CC(=O)Cl" in read_stock(tmp_path / name, "no-stereo")
+    with pytest.raises(ValueError, match="match is 'tautomer': expected 'inchikey'"):
+        read_stock(tmp_path / name, "tautomer")
+
+
+def test_a_key_among_smiles_is_a_bad_entry(tmp_path: Path) -> None:
+    (tmp_path / "a.smi").write_text("CCO\nWETWJCDKMRHUPV-UHFFFAOYSA-N\nCl.NCCN\n")
+    stock = read_stock(tmp_path / "a.smi")
+    assert (stock.bad_entries, len(stock)) == (1, 3)
+    assert "NCCN" in read_stock(tmp_path / "a.smi", "inchikey")

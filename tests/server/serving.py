@@ -61,8 +61,11 @@ def running(app: FastAPI) -> Iterator[str]:
 
 @contextmanager
 def serving(
-    custom_service: Service | None = None, keys: tuple[str, ...] = (), hosts: tuple[str, ...] = ()
+    custom_service: Service | None = None,
+    keys: tuple[str, ...] = (),
+    hosts: tuple[str, ...] = (),
+    origins: tuple[str, ...] = (),
 ) -> Iterator[str]:
     """Starts the whole server and gives its URL."""
-    with running(make_app(custom_service or service(), keys, hosts)) as url:
+    with running(make_app(custom_service or service(), keys, hosts, origins)) as url:
         yield url

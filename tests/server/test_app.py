@@ -232,6 +232,27 @@ def test_requests_need_a_key_if_keys_are_set() -> None:
                 assert "a key is needed" in refused.json()["detail"]
 
 
+def test_pages_of_allowed_origins_may_call() -> None:
+    page = {"Origin": "https://lims.example.org"}
+    asked = {
+        **page,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type",
+    }
+    allowed = "access-control-allow-origin"
+    with serving(Service({}, Limits()), KEYS, origins=(page["Origin"],)) as url:
+        preflight = httpx.options(f"{url}/v1/predict", headers=asked)
+        assert (preflight.status_code, preflight.headers[allowed]) == (200, page["Origin"])
+        refused = httpx.get(f"{url}/v1/models", headers=page)
+        assert (refused.status_code, refused.headers[allowed]) == (401, page["Origin"])
+        other = {**asked, "Origin": "https://other.example.org"}
+        assert allowed not in httpx.options(f"{url}/v1/predict", headers=other).headers
+        assert allowed not in httpx.get(f"{url}/healthz", headers=other).headers
+    with serving(Service({}, Limits())) as url:
+        assert allowed not in httpx.options(f"{url}/v1/predict", headers=asked).headers
+        assert allowed not in httpx.get(f"{url}/healthz", headers=page).headers
+
+
 def test_the_page_loads_nothing_from_other_servers(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")

@@ -223,3 +223,18 @@ def test_a_dative_bond_is_refused_by_name(smiles: str) -> None:
 def test_a_tilde_between_molecules_is_a_dot() -> None:
     assert canonical_query("[K+]~[K+]~O=C([O-])[O-].C") == "C.O=C([O-])[O-].[K+].[K+]"
     assert canonicalise("C1~CC1") == "C1C~C1"  # within one, it stays
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("C%(12)CCCC%(12)", "C1CCCC1"), ("[HH].CC", "CC.[H][H]")],
+)
+def test_other_spellings_of_rings_and_hydrogen_are_read(query: str, expected: str) -> None:
+    assert canonical_query(query) == expected
+    assert canonicalise(query) == expected
+
+
+@pytest.mark.parametrize("text", ["InChI=1S/CH4/h1H4", "VNWKTOKETHGBQD-UHFFFAOYSA-N"])
+def test_inchi_is_refused_by_name(text: str) -> None:
+    with pytest.raises(InvalidSmilesError, match="not SMILES but InChI"):
+        canonical_query(text)

@@ -22,6 +22,9 @@ class _Format(Protocol):
 
 _FORMATS: tuple[_Format, ...] = (hugging_face, folder, chemformer, lightning, opennmt)
 
+#: The beginning of a file that Git LFS has not fetched, and the files of a sharded training.
+_POINTER = b"version https://git-lfs"
+_DEEPSPEED = "*mp_rank_*_model_states.pt"
 #: Raised by readers, anywhere in a file, for values of another type than the format has.
 _OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)
 
@@ -51,6 +54,13 @@ def _read(path: Path) -> Checkpoint:
         model = path / "model"
         cure = f"its model is {model}" if model.is_dir() else unfinished
         raise CheckpointError(f"a training; {cure}")
+    for file in path.iterdir() if path.is_dir() else [path]:
+        if file.is_file():
+            with file.open("rb") as stream:
+                if stream.read(len(_POINTER)) == _POINTER:
+                    raise CheckpointError(f"{file.name} is a pointer; `git lfs pull` gets the file")
+    if any(path.glob(_DEEPSPEED)) or any(path.glob(f"*/{_DEEPSPEED}")):
+        raise CheckpointError("a folder of DeepSpeed: expected the one file of zero_to_fp32.py")
     for form in _FORMATS:
         if form.recognises(path):
             return form.read(path)

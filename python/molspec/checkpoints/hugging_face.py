@@ -8,6 +8,7 @@ pytorch_model.bin; `hugging_face_vocabulary` reads the tokens, `hugging_face_t5`
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ _GENERATION = "generation_config.json"
 _WEIGHTS = "model.safetensors"
 _SHARDS = "model-*-of-*.safetensors"
 _BINARY = "pytorch_model.bin"
+_BINARY_SHARDS = "pytorch_model-*-of-*.bin"
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -98,9 +100,10 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
     whole = folder / _WEIGHTS
     if files := [whole] if whole.is_file() else sorted(folder.glob(_SHARDS)):
         return load_weights(files)
-    if not (folder / _BINARY).is_file():
-        raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
-    return dict(load(folder / _BINARY))
+    whole = folder / _BINARY
+    if files := [whole] if whole.is_file() else sorted(folder.glob(_BINARY_SHARDS)):
+        return dict(ChainMap(*map(load, files)))
+    raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
 
 
 def convert(

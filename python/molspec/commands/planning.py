@@ -53,6 +53,13 @@ def plan_command(
         Path | None,
         typer.Option(help="Purchasable molecules: a file of SMILES and names, or a table."),
     ] = None,
+    match: Annotated[
+        Literal["exact", "inchikey", "no-stereo", "tautomer"] | None,
+        typer.Option(
+            help="How molecules match the stock: exact (canonical SMILES), inchikey, no-stereo "
+            "(InChIKey without stereo), tautomer. By default exact; inchikey for InChIKeys."
+        ),
+    ] = None,
     first: Annotated[
         bool, typer.Option("--first", help="End a search at its first route, as --routes 1 does.")
     ] = False,
@@ -93,7 +100,7 @@ def plan_command(
             from molspec.planners.stock import read_stock
             from molspec.provenance import model_settings
 
-            for_sale = read_stock(stock)
+            for_sale = read_stock(stock, match)
             if for_sale.bad_entries:
                 print_err(
                     f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "

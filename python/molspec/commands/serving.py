@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +17,8 @@ from molspec.server.limits import Limits
 
 #: Host names that only this machine reaches; in a request ::1 is in brackets.
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
+#: A scheme, a host and a port, without a path: browsers leave out the usual port.
+_ORIGIN = re.compile(r"https?://[a-z0-9.\[\]:-]+(?<!:80)(?<!:443)")
 
 
 @with_flags
@@ -55,6 +59,13 @@ def serve_command(
             "and localhost are always allowed; elsewhere every name is unless you give some."
         ),
     ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An origin such as https://lims.example.org, whose pages may call the server from "
+            "a browser; may be repeated. * is every one, and is refused with keys."
+        ),
+    ] = None,
     log_level: Annotated[
         Literal["error", "warning", "info", "debug"],
         typer.Option(help="What is logged to standard error."),
@@ -69,9 +80,10 @@ def serve_command(
     with value_errors_are_usage_errors():
         with extra("serve", "server"):
             from molspec.server.processes import Settings, listen, run, run_many
+        keys = _keys(api_key_file)
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
-            *(limits, _keys(api_key_file), _hosts(host, allowed_host)),
+            *(limits, keys, _hosts(host, allowed_host), _origins(allowed_origin or (), keys)),
             *(log_level, access_log),
         )
         tell = partial(_print_address, [name for name, _ in settings.models])
@@ -107,6 +119,16 @@ def _hosts(host: str, given: list[str] | None) -> tuple[str, ...]:
     if host in (*_LOCAL, "::1"):
         return (*_LOCAL, *(given or ()))
     return tuple(given or ())
+
+
+def _origins(given: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:
+    """Origins as browsers send them. Raises UsageError for another text, or * with keys."""
+    for origin in given:
+        if origin == "*" and keys:
+            raise UsageError("--allowed-origin is '*' with keys: expected the origins of the pages")
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise UsageError(f"--allowed-origin is {origin!r}: expected https://NAME or *")
+    return tuple(given)
 
 
 def _keys(file: Path | None) -> tuple[str, ...]:

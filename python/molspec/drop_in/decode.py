@@ -214,7 +214,13 @@ def _open(
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
     check_names("decode", options, _OPTIONS)
-    for name in ("merge_duplicates", "canonical_queries", "drop_invalid", "drop_unchanged"):
+    for name in (
+        "merge_duplicates",
+        "canonical_queries",
+        "drop_invalid",
+        "drop_unchanged",
+        "drop_impossible",
+    ):
         if options.get(name):
             raise ValueError(f"{name} is True: token ids have no canonical form")
     if (views := options.get("augmentations", 1)) != 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from molspec.tables import check_rereadable, choose_column, read_cells
 from molspec.task import COLUMNS, Task
 from molspec.text import plain_smiles
+from molspec.text.reactions import find_columns, reaction_part
 
 #: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "query"), ("tgt",))
@@ -30,7 +31,8 @@ class PairTable:
     """Columns of a table with a header; tabs between its cells, or .csv; plain, .gz or .xz.
 
     If no column is named, queries are in src, query or source, targets in tgt or target; with
-    `task`, also in product and reactants. Queries have a group only if its column is named.
+    `task`, also in product and reactants, or both in the first column with a reaction, whose sides
+    `task` decides. Queries have a group only if its column is named.
 
     Iterating opens the file again and reads a row at a time. Empty lines are no rows; a missing
     cell is empty.
@@ -48,17 +50,24 @@ class PairTable:
     ) -> None:
         self.path = path
         check_rereadable(path)
-        with closing(read_cells(path)) as rows:
-            _, header = next(rows, (0, []))
         queries, targets = (
             (*names, *own, *last)
             for names, own, last in zip(_COLUMNS, COLUMNS[task], _LAST, strict=True)
         )
-        self._columns = [
-            choose_column(path, header, "query_column", query_column, queries),
-            choose_column(path, header, "target_column", target_column, targets),
-        ]
-        self.query_column, self.target_column = (header[index] for index in self._columns)
+
+        def chosen(header: Sequence[str]) -> Sequence[int]:
+            return (
+                choose_column(path, header, "query_column", query_column, queries),
+                choose_column(path, header, "target_column", target_column, targets),
+            )
+
+        by_content = task is not None and query_column is None and target_column is None
+        with closing(read_cells(path)) as rows:
+            header, columns, _ = find_columns(rows, chosen, by_content)
+        self._task, self._has_header, self._columns = task, bool(header), [*columns]
+        self.query_column, self.target_column = (
+            header[index] if header else f"{index + 1}" for index in columns
+        )
         self.group_column = None
         if group_column is not None:
             index = choose_column(path, header, "group_column", group_column, ())
@@ -67,8 +76,13 @@ class PairTable:
 
     def __iter__(self) -> Iterator[Pair]:
         with closing(read_cells(self.path, keep_blanks=True)) as rows:
-            next(rows, None)
+            if self._has_header:
+                next(rows, None)
             for _, cells in rows:
                 query, *others = (cells[i] if i < len(cells) else "" for i in self._columns)
                 target, *group = map(str.strip, others)
-                yield Pair(plain_smiles(query), plain_smiles(target), *group)
+                yield Pair(
+                    reaction_part(plain_smiles(query), self._task),
+                    reaction_part(plain_smiles(target), self._task, answer=True),
+                    *group,
+                )

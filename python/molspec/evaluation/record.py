@@ -43,7 +43,7 @@ class Record:
             pair.query,
             pair.target,
             pair.group,
-            canonicalise(pair.target),
+            canonicalise(pair.target.strip(".")),
             result.predictions,
             result.error,
             result.statistics,

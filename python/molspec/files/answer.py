@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from molspec.processes import DIED
@@ -56,11 +56,22 @@ class Answer:
     result: Result
     #: The SMILES that was decoded in place of the query, and why; "" for the query itself.
     note: str = ""
+    #: The SMILES that was decoded; "" for the query itself.
+    decoded: str = ""
 
     @property
     def identifier(self) -> str:
         """The query's name, or its number if it has none."""
         return self.query.name or str(self.number)
+
+    def doubt(self, prediction: Prediction) -> str:
+        """`Result.doubt`, of the SMILES that was decoded."""
+        result = replace(self.result, query=self.decoded) if self.decoded else self.result
+        return result.doubt(prediction)
+
+    def note_on(self, prediction: Prediction) -> str:
+        """The note, with that of one of the answers."""
+        return "; ".join(filter(None, (self.note, self.doubt(prediction))))
 
     @property
     def error(self) -> str | None:

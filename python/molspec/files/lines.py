@@ -38,6 +38,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
                 "log_prob": prediction.log_prob,
                 "finished": prediction.finished,
                 **further_fields(prediction),
+                **({"note": doubt} if (doubt := answer.doubt(prediction)) else {}),
             }
             for prediction in result.predictions
         ],
@@ -104,7 +105,8 @@ def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
         yield (
             *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
             *(probability(prediction), repr(prediction.log_prob)),
-            *(str(prediction.finished).lower(), prediction.smiles, answer.note, ""),
+            *(str(prediction.finished).lower(), prediction.smiles),
+            *(answer.note_on(prediction), ""),
             *(repr(getattr(prediction, name)) for name in context.further_columns),
             *answer.query.columns,
         )
@@ -156,6 +158,8 @@ def for_people(answer: Answer, context: OutputContext) -> str:
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
         if prediction.tolerated is not None:
             what += f"  ({prediction.tolerated} tokens tolerated)"
+        if doubt := answer.doubt(prediction):
+            what += f"  ({doubt})"
         lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
     return "\n".join(lines) + "\n"
 

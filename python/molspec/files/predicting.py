@@ -96,4 +96,4 @@ def answer_to(number: int, prepared: PreparedQuery, result: Result) -> Answer:
     """The answer to a query from the result of its prepared query."""
     error = prepared.query.error or result.error
     result = replace(result, query=prepared.query.smiles, error=error)
-    return Answer(number, prepared.query, result, prepared.note)
+    return Answer(number, prepared.query, result, prepared.note, prepared.smiles)

@@ -77,7 +77,7 @@ def section(answer: Answer, context: OutputContext) -> str:
     if result.predictions:
         parts.append('<ol class="answers">')
         for rank, prediction in enumerate(result.predictions, start=1):
-            parts += _item(rank, prediction, answered, context)
+            parts += _item(rank, prediction, answered, context, answer.doubt(prediction))
         parts.append("</ol>")
     else:
         parts.append(f'<p class="error">{escape(result.error or "no answer")}</p>')
@@ -85,7 +85,7 @@ def section(answer: Answer, context: OutputContext) -> str:
 
 
 def _item(
-    rank: int, prediction: Prediction, answered: str, context: OutputContext
+    rank: int, prediction: Prediction, answered: str, context: OutputContext, doubt: str
 ) -> Iterator[str]:
     percent = 100 * math.exp(min(0.0, prediction.log_prob))
     yield f'<li><div class="share"><span class="label">{answered} {rank}</span>'
@@ -95,6 +95,8 @@ def _item(
         yield f'<p class="error">{fault(prediction)}</p><code>{escape(prediction.smiles)}</code>'
     else:
         yield from drawn(context.shown(prediction) or "")
+    if doubt:
+        yield f'<p class="note">{escape(doubt)}</p>'
     yield "</li>"
 
 

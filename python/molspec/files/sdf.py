@@ -97,6 +97,7 @@ def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
     for rank, prediction in enumerate(result.predictions, start=1):
         fields = {
             **shared,
+            "note": answer.note_on(prediction),
             "rank": str(rank),
             "smiles": prediction.canonical or prediction.smiles,
             "probability": probability(prediction),

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 
 from molspec.console.usage import STANDARD, UsageError
@@ -15,8 +16,8 @@ from molspec.tables import (
     COMPRESSED,
     choose_column,
     first_column,
-    limited_lines,
     open_lines,
+    read_lines,
     split_cells,
 )
 from molspec.task import COLUMNS, Task
@@ -32,6 +33,7 @@ INPUT_FORMATS = {
 }
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
+_KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
 _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
@@ -58,7 +60,8 @@ class Source:
         """Yield all queries in their order, also damaged ones.
 
         column: the table's column of SMILES; by default smiles, query, src, the column
-            that `task` decides, or source.
+            that `task` decides, source, or the first with a reaction. Of a whole reaction the query
+            is the side that `task` decides.
         name_column: the column of identifiers in a table or in an SDF's data; by default id or
             name, and the title of an SDF's record.
         copied: further columns of a table, for `Query.columns`.
@@ -77,11 +80,34 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
-        return self._of_lines()
+        if self.form == "smi" and task is not None and self._has_reactions():
+            return self._of_table(None, None, task, ())
+        return self._of_lines(task)
 
-    def _of_lines(self) -> Iterator[Query]:
+    def _has_reactions(self) -> bool:
+        """Whether lines are rows of a table with reactions, not SMILES and their names.
+
+        One line decides if it can: a program may wait for the answer before it writes the next.
+        """
+        from molspec.text.reactions import PEEKED_ROWS, column_of_reactions
+        from molspec.text.tokens import is_tokens
+
+        peeked = list(islice(self._lines, 1))
+        first = "".join(peeked).split("\t")
+        found = None
+        if len(first) > 1 and first[0].casefold() != _TITLE:
+            found = column_of_reactions([(1, first)])
+            if found is None and not is_tokens(first[0]):
+                peeked += islice(self._lines, PEEKED_ROWS)
+                found = column_of_reactions(list(split_cells(iter(peeked), False, self.name)))
+        self._lines = chain(peeked, self._lines)
+        # In the first column and without a header, it is read like SMILES.
+        return found is not None and (found > 0 or len(peeked) > 1)
+
+    def _of_lines(self, task: Task | None) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text."""
         from molspec.text import plain_smiles
+        from molspec.text.reactions import reaction_part
 
         for number, line in enumerate(map(plain_smiles, self._lines)):
             if self.form == _GIVEN:
@@ -89,22 +115,26 @@ class Source:
                 continue
             smiles, name = (*line.split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
-                yield Query(smiles, name.strip())
+                yield Query(reaction_part(smiles, task), name.strip())
 
     def _of_table(
         self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
     ) -> Iterator[Query]:
         from molspec.text import plain_smiles
+        from molspec.text.reactions import find_columns, reaction_part
 
         # A model of learned pieces may have been trained with blanks around its queries.
         rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
-        header = [name.strip() for name in next(rows, (0, []))[1]]
-        index = find_query_column(self.name, header, column, task)
+        header, (index, *_), rows = find_columns(
+            rows,
+            lambda header: [find_query_column(self.name, header, column, task)],
+            by_content=column is None and task is not None,
+        )
         names = _name_column(self.name, header, name_column)
         further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
         return (
             Query(
-                plain_smiles(_cell(cells, index)),
+                reaction_part(plain_smiles(_cell(cells, index)), task),
                 _cell(cells, names).strip(),
                 columns=tuple(_cell(cells, each).strip() for each in further),
             )
@@ -116,7 +146,7 @@ class Source:
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
-        with open_lines(path) as lines:
+        with open_lines(path, records=self.form == "sdf") as lines:
             if self.form == "sdf":
                 return sum(map(is_end, lines))
             if self.form == "smi":
@@ -132,7 +162,8 @@ def find_query_column(
     Raises ValueError if there is no such column.
     """
     # A column `source` may be where a molecule is from.
-    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], "source")
+    keys = _KEY_COLUMNS if task is None else ()  # of a stock
+    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
     return choose_column(where, header, "column", column, defaults)
 
 
@@ -164,11 +195,13 @@ def open_source(
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
-        with open(stdin, encoding="utf-8-sig", errors="replace", closefd=False) as stream:
-            yield Source(name, form or "smi", limited_lines(stream, "standard input"))
+        form = form or "smi"
+        with open(stdin, "rb", closefd=False) as data:
+            yield Source(name, form, read_lines(data, "standard input", records=form == "sdf"))
     else:
-        with open_lines(Path(name)) as lines:
-            yield Source(name, form or input_format(name) or "smi", lines)
+        form = form or input_format(name) or "smi"
+        with open_lines(Path(name), records=form == "sdf") as lines:
+            yield Source(name, form, lines)
 
 
 def input_format(name: str) -> str | None:

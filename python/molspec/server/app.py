@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -54,11 +55,16 @@ class _AsciiJSON(JSONResponse):
         return json.dumps(content).encode()
 
 
-def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str] = ()) -> FastAPI:
+def make_app(
+    service: Service,
+    keys: Collection[str] = (),
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+) -> FastAPI:
     """Build the application. When it ends, it stops the service's models.
 
     keys: a request needs one of them. hosts: host names that a request may give; without them any
-        is allowed.
+        is allowed. origins: pages of these may call the server from a browser (CORS).
     """
 
     @asynccontextmanager
@@ -82,6 +88,14 @@ def make_app(service: Service, keys: Collection[str] = (), hosts: Collection[str
     _add_page(app)
     _add_errors(app)
     app.add_middleware(Guard, keys=keys, hosts=hosts, most_bytes=service.limits.body_bytes)
+    if origins:  # around the guard: a browser asks without a key, and reads refusals
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=[*origins],
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-API-Key"],
+            expose_headers=["Retry-After"],
+        )
     app.add_middleware(Timer)
     return app
 

@@ -74,6 +74,8 @@ class Settings:
     keys: tuple[str, ...] = field(default=(), repr=False)
     #: Host names that requests may give; without them any is allowed.
     hosts: tuple[str, ...] = ()
+    #: Origins of other pages that may call the server from a browser.
+    origins: tuple[str, ...] = ()
     log_level: str = "warning"
     access_log: bool = False
 
@@ -85,7 +87,7 @@ class Settings:
             name: Worker(name, model, self.batch_size, self.limits.waiting)
             for name, model in loaded.items()
         }
-        return make_app(Service(workers, self.limits), self.keys, self.hosts)
+        return make_app(Service(workers, self.limits), self.keys, self.hosts, self.origins)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -17,6 +17,7 @@ from molspec.text.smiles import (
 )
 from molspec.text.tokens import (
     TokenizationError,
+    elements,
     has_dative_bond,
     is_text,
     plain_smiles,
@@ -36,6 +37,7 @@ __all__ = [
     "check_no_name",
     "check_smiles",
     "check_text",
+    "elements",
     "has_dative_bond",
     "is_one_word",
     "is_text",

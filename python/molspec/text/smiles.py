@@ -33,6 +33,10 @@ _KEPT, _LONGEST_KEPT = 4096, 1000
 #: Words, the first of which has a letter that no SMILES has outside brackets.
 _NAME = re.compile(r"(?=[^ ]*[adefghijkmqtuvwxyz])[A-Za-z\d][A-Za-z\d ,'()-]{3,}")
 
+INCHIKEY = re.compile(r"[A-Z]{14}-[A-Z]{10}-[A-Z]")
+_LONG_RING = re.compile(r"%\((\d\d)\)")
+_HYDROGEN = ("[HH]", "[H][H]")
+
 #: RDKit has one log for the process, so only one thread at a time may redirect it.
 _log_lock = RLock()
 
@@ -76,7 +80,8 @@ def canonicalise(smiles: str) -> str | None:
     """
     if not is_one_word(smiles):
         return None
-    parts = [_canonical_part(part) for part in smiles.replace("~", ".").split(".")]
+    whole = smiles.replace("~", ".").replace(*_HYDROGEN)
+    parts = [_canonical_part(part) for part in whole.split(".")]
     if None not in parts:
         return ".".join(sorted(map(str, parts)))
     return _canonical_part(smiles)  # a dot may be within a branch or a ring
@@ -116,11 +121,14 @@ def check_text(smiles: object) -> str:
         raise InvalidSmilesError("no text: holds half a surrogate pair")
     if not (text := plain_smiles(smiles).strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
-    return text
+    # Other spellings of hydrogen and of ring numbers, which no model has seen.
+    return _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
 
 
 def check_no_name(text: str) -> None:
-    """Raise InvalidSmilesError for words: the name of a molecule."""
+    """Raise InvalidSmilesError for InChI and for words: the name of a molecule."""
+    if text.startswith("InChI=") or INCHIKEY.fullmatch(text):
+        raise InvalidSmilesError(f"not SMILES but InChI: {text!r}; RDKit or OpenBabel converts it")
     if _NAME.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
 

@@ -12,8 +12,12 @@ from typing import NoReturn
 
 _TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
 _TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
+#: Words of tokenised files: some write the arrow of a reaction as one.
+_WORD = re.compile(f"(?:{_TOKEN.pattern})|>>")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
+#: The symbol of an atom: that of a bracket, with the rest of it, or one without brackets.
+_SYMBOL = re.compile(r"\[\d*([A-Z][a-z]?|se|te|as|si|[a-z]|\*)[^\]]*\]|(Br|Cl|[BCNOPSFIbcnops*])")
 #: Characters of a token that a message shows, and tokens that it names.
 _SHOWN, _NAMED = 40, 5
 
@@ -70,7 +74,7 @@ def _are_tokens(words: list[str]) -> bool:
         return False
     if len(words) == 2 and not all(word[0].isalpha() or word[0] == "[" for word in words):
         return False
-    single = all(len(word) == 1 or _TOKEN.fullmatch(word) for word in words)
+    single = all(len(word) == 1 or _WORD.fullmatch(word) for word in words)
     return single and _TOKENS.fullmatch("".join(words)) is not None
 
 
@@ -80,6 +84,11 @@ def _end(smiles: str) -> int:
         raise TokenizationError("not SMILES: holds half a surrogate pair")
     match = _TOKENS.match(smiles)
     return match.end() if match else 0
+
+
+def is_tokens(text: str) -> bool:
+    """Whether a text consists of tokens."""
+    return _end(text) == len(text) if is_text(text) else False
 
 
 def refuse_unknown(tokens: Iterable[str]) -> NoReturn:
@@ -95,6 +104,11 @@ def _quoted(text: str) -> str:
         each if " " <= each <= "~" else f"<U+{ord(each):04X}>" for each in text[:_SHOWN]
     )
     return f"'{shown}{'...' * (len(text) > _SHOWN)}'"
+
+
+def elements(smiles: str) -> set[str]:
+    """The elements in SMILES, except hydrogen; "*" is any."""
+    return {(within or alone).capitalize() for within, alone in _SYMBOL.findall(smiles)} - {"H"}
 
 
 def is_text(text: str) -> bool:

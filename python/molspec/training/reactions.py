@@ -10,13 +10,12 @@ from pathlib import Path
 
 from molspec.tables import choose_column, find_column, name_columns, printable, read_cells
 from molspec.task import COLUMNS, Task
-from molspec.text import TokenizationError, has_dative_bond, reaction_sides, tokenize
+from molspec.text import plain_smiles, reaction_sides
+from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reaction_of
 from molspec.training.rooting import Molecule, UnfitReactionError
 
 #: Names of columns with a model's source and target.
 _ENDS = (("src", "tgt"), ("source", "target"))
-_PEEKED_ROWS = 100
-_MAP_NUMBER = re.compile(r":([1-9]\d*)\]")
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class Row:
     def is_mapped(self) -> bool:
         """Whether an atom on the right has the map number of one on the left."""
         *left, right = reaction_sides(self.reaction)
-        numbers = _MAP_NUMBER.findall(">".join(left))
-        return not set(numbers).isdisjoint(_MAP_NUMBER.findall(right))
+        numbers = MAP_NUMBER.findall(">".join(left))
+        return not set(numbers).isdisjoint(MAP_NUMBER.findall(right))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +81,8 @@ def read_rows(
     Raises ValueError if there is no such column, OSError if the file cannot be read.
     """
     table = read_cells(path)
-    peeked = list(islice(table, _PEEKED_ROWS))
-    column = _reaction_column(peeked[:1])
+    peeked = list(islice(table, PEEKED_ROWS))
+    column = column_of_reactions(peeked[:1])
     first = peeked[0][1] if peeked else []
     is_header = column is None and not any(map(_lacks_a_side, first))
     header = peeked.pop(0)[1] if peeked and is_header else []
@@ -92,7 +91,7 @@ def read_rows(
     ):
         column = choose_column(path, header, "reaction_column", reaction_column, ())
     elif column is None:
-        column = _reaction_column(peeked)
+        column = column_of_reactions(peeked)
     sides = _sides(header, task)
     if column is None and not sides:
         raise ValueError(
@@ -112,33 +111,17 @@ def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
     return [(left, right) for left, right in found if left is not None and right is not None]
 
 
-def _reaction_column(rows: Sequence[tuple[int, Sequence[str]]]) -> int | None:
-    """Find the first column with a reaction in one of `rows`."""
-    columns = (index for _, cells in rows for index, cell in enumerate(cells) if _is_reaction(cell))
-    return next(columns, None)
-
-
 def _lacks_a_side(cell: str) -> bool:
     """Whether it is a reaction without one of its sides, which is no name of a column."""
     sides = reaction_sides(cell)
     return len(sides) == 3 and not (sides[0] and sides[2])
 
 
-def _is_reaction(cell: str) -> bool:
-    sides = reaction_sides(cell.split(" ")[0])
-    if len(sides) != 3 or not sides[0] or not sides[2]:
-        return False
-    try:
-        return has_dative_bond(sides[0]) or bool(tokenize(sides[0]))
-    except TokenizationError:
-        return False
-
-
 def _reaction(cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, int]]) -> str:
     """The reaction SMILES of a row, "" if it has none."""
     if column is not None and column < len(cells) and cells[column]:
-        return cells[column].split(" ")[0]  # ChemAxon's extension follows a space
+        return reaction_of(cells[column])
     for left, right in sides:
         if max(left, right) < len(cells):
-            return f"{cells[left]}>>{cells[right]}"
+            return f"{plain_smiles(cells[left])}>>{plain_smiles(cells[right])}"
     return ""
