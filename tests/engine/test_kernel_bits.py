@@ -1,0 +1,72 @@
+"""Every kernel gives the same bits on x86-64 and on 64-bit ARM: hashes of them, for fixed inputs.
+
+Intel, AMD and ARM processors fuse, round and add alike; a new hash here is a change of what molspec
+promises. ARM is emulated where a cross compiler and qemu are installed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent / "kernel_bits"
+SOURCES = Path(__file__).parents[2] / "csrc"
+
+HASHES = {
+    "linear_float32": "a9add0e7898c134a",
+    "linear_bfloat16": "dbec53492d5b7d59",
+    "linear_int8": "a274e0579a7b2652",
+    "layer_norm": "987bd7a96be7a0f5",
+    "attention": "2e66b4cc3f590f18",
+    "log_softmax": "3eebe0bf078b9200",
+}
+
+#: The processor's features that the code of a set needs: flags of gcc, without -m.
+X86_SETS = {
+    "portable": ("fma",),
+    "avx2": ("avx2", "fma"),
+    "avx512_vnni": ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"),
+}
+
+
+def _hashes(tmp_path: Path, compiler: str, *flags: str, emulator: tuple[str, ...] = ()) -> object:
+    program = str(tmp_path / "print_hashes")
+    sources = [HERE / "print_hashes.cpp", SOURCES / "cpu" / "kernel_table.cpp"]
+    names = ("-DMOLSPEC_KERNELS=kernels_tried", '-DMOLSPEC_INSTRUCTION_SET="tried"')
+    shared = ("-std=c++17", "-O2", "-ffp-contract=off", f"-I{SOURCES}", *names)
+    command = [*compiler.split(), *shared, *flags, *map(str, sources), "-o", program]
+    subprocess.run(command, check=True, stderr=subprocess.PIPE)
+    done = subprocess.run([*emulator, program], check=True, stdout=subprocess.PIPE, text=True)
+    return dict(line.split() for line in done.stdout.splitlines())
+
+
+def _flags_here(name: str) -> list[str]:
+    """Flags of gcc for a set; skips the test where this processor cannot run it."""
+    if platform.machine() in {"aarch64", "arm64"}:
+        if name != "portable":
+            pytest.skip("a set of x86-64")
+        return []
+    # Linux writes avx512vnni with an underscore.
+    features = set(Path("/proc/cpuinfo").read_text().replace("avx512_", "avx512").split())
+    if not features.issuperset(X86_SETS[name]):
+        pytest.skip(f"the processor lacks {name}, or the fused multiply-add of other code")
+    return [f"-m{feature}" for feature in X86_SETS[name]]
+
+
+@pytest.mark.parametrize("name", X86_SETS)
+def test_this_processor_gives_the_bits(name: str, tmp_path: Path) -> None:
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    assert compiler is not None, "no C++ compiler, which building molspec needs too"
+    assert _hashes(tmp_path, compiler, *_flags_here(name)) == HASHES
+
+
+def test_64_bit_arm_gives_the_bits(tmp_path: Path) -> None:
+    compiler, emulator = shutil.which("aarch64-linux-gnu-g++"), shutil.which("qemu-aarch64")
+    if compiler is None or emulator is None:
+        pytest.skip("Debian's g++-aarch64-linux-gnu and qemu-user are not installed")
+    assert _hashes(tmp_path, compiler, "-static", emulator=(emulator,)) == HASHES
