@@ -75,22 +75,28 @@ def compile(  # noqa: A001
     encode: Callable[[Tensor], Tensor] | None = None,
     decode: Callable[..., Tensor] | None = None,
 ) -> Engine | Model:
-    """Turn a module into a model of the native engine, with the same outputs.
+    """Turn a module into a model of the native engine.
 
-    module: one on torch.nn.Transformer's layers, with `encode_src` and `decode_tgt` (Andronov et
-        al.); molspec's own training twin; or BART, Marian or T5 of transformers. It is copied, not
-        changed, and the result is compared with it.
+    Its logits are those of the module for a source without padding: in float64 they differ by at
+    most 1e-7 of the largest. A module that masks its own PAD in targets and emits it differs behind
+    it: for the engine PAD is a token.
+
+    module: an encoder-decoder of the standard family, known by what it computes: one with
+        `encode_src` and `decode_tgt` (Andronov et al.), one of transformers, or any other with
+        `encode` and `decode`. While it is compiled it holds float64, and no other thread may use
+        it; afterwards it is as before.
+    encode, decode: two functions over the module, as `molspec.decode` takes them.
     vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`). Without
         them it is an engine for token ids: `molspec.decode(engine, source_ids, ...)`.
     dtype, device: of the result, as for `load`.
-    max_positions: longest source or target, if the module does not define it.
+    max_positions: longest source or target, if the config of a model of transformers has none.
     source_bos, source_eos: whether sources need the vocabulary's BOS and EOS. By default molspec's
-        own twin decides it; Marian and T5 need EOS, others need both.
+        own twin decides it; models of transformers without a BOS need EOS, others need both.
     target_bos: whether the model writes BOS after the token that its decoder starts with, as BART
         does if transformers trained it. By default it does not.
 
-    Raises ValueError, naming the part of the module that the engine lacks. `molspec.decode` takes
-    such a module unchanged.
+    Raises ValueError, naming the part of the module that the engine lacks and the nearest
+    difference. `molspec.decode` takes such a module unchanged.
     """
     dtype = by_name(dtype)
     device = choose_device(device, dtype)
@@ -104,8 +110,9 @@ def compile(  # noqa: A001
             f"module is a {type(module).__name__}: expected a torch.nn.Module; give two functions "
             "over it as encode and decode"
         )
-    if (encode is None) != (decode is None):
-        raise ValueError("one of encode and decode is given: expected both or neither")
+    if (encode is None) != (decode is None) or not (encode is None or callable(encode)):
+        kinds = f"encode is a {type(encode).__name__} and decode a {type(decode).__name__}"
+        raise ValueError(f"{kinds}: expected two functions, or neither")
     pad_id = None if vocabulary is None else vocabulary.pad_id
     spec_options: dict[str, Any] = {}
     if encode is None and is_hugging_face(module):
@@ -118,7 +125,7 @@ def compile(  # noqa: A001
             "start_id": getattr(config, "decoder_start_token_id", None),
             "source_bos": getattr(config, "bos_token_id", None) is not None,
         }
-    with evaluating(module), in_float64(module):
+    with torch.inference_mode(False), evaluating(module), in_float64(module):
         interface = module if encode is None else (encode, decode)
         filler = 0 if pad_id is None else pad_id
         own = adapt(interface, filler, device_of(module))
@@ -126,7 +133,7 @@ def compile(  # noqa: A001
         try:
             check_decoder(own, [1], min(_PROBED, max_positions))
         except (AttributeError, RuntimeError, TypeError) as error:
-            raise ValueError(f"the module itself fails in float64: {error}") from error
+            raise ValueError(f"the module fails when it is called in float64: {error}") from error
         if isinstance(module, Transformer):
             spec, weights = module.spec, dict(module.state_dict())
         else:

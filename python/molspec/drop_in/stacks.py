@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,11 @@ class Sublayer(NamedTuple):
     name: str
     parts: list[Step]
     outer: Step
+
+
+Weights: TypeAlias = dict[str, Tensor]
+Layers: TypeAlias = Mapping[str, Sequence[Sublayer]]
+_Tried = TypeVar("_Tried")
 
 
 class Relative(NamedTuple):
@@ -61,8 +66,9 @@ class Stack:
     @property
     def attention_width(self) -> int:
         """Columns of all heads of an attention together: of the first attention's result."""
-        first, *others = self.linears
-        return next((e.weight.shape[1] for e in others if not is_same(e.entry, first.entry)), 0)
+        linears = self.linears
+        mixing = (each for each in linears if not is_same(each.entry, linears[0].entry))
+        return next((each.weight.shape[1] for each in mixing), 0)
 
     @property
     def entry(self) -> Tensor:
@@ -201,6 +207,23 @@ def difference(made: Tensor, expected: Tensor) -> float:
     return torch.inf if found != found else found
 
 
+def search(what: str, expected: Tensor, tried: Iterable[tuple[_Tried, Tensor]]) -> _Tried:
+    """The first of the tried that makes what is expected."""
+    nearest = torch.inf
+    for found, made in tried:
+        if (distance := difference(made, expected)) <= TOLERANCE:
+            return found
+        nearest = min(nearest, distance)
+    raise ValueError(f"{what}; the nearest differs by {nearest:.2g}")
+
+
+def put(weights: Weights, name: str, step: Step) -> None:
+    """Name the weights of a linear layer or norm."""
+    weights[f"{name}.weight"] = step.weight
+    if step.bias is not None:
+        weights[f"{name}.bias"] = step.bias
+
+
 def is_same(made: Tensor, expected: Tensor) -> bool:
     """Whether two results differ by rounding alone."""
     return difference(made, expected) <= TOLERANCE
@@ -247,10 +270,13 @@ def _longest(entry: Callable[[Tensor], Tensor], token_id: int, max_positions: in
 
 
 def _relative(recorder: Recorder, length: int) -> Relative | None:
-    """The table of relative positions, if there is one for all layers."""
+    """The table of relative positions, if there is one for all layers.
+
+    One position has no distance, and indices of its shape may be anything.
+    """
     tables: dict[int, Relative] = {}
     for table, indices in recorder.lookups:
-        if indices.dim() > 1 and indices.shape[-2:] == (length, length):
+        if length > 1 and indices.shape[-2:] == (length, length):
             tables[table.data_ptr()] = Relative(table, indices.reshape(length, length))
     if len(tables) > 1:
         raise ValueError("every layer has its own table of relative positions: expected one table")
