@@ -33,6 +33,10 @@ def test_types_are_compiled_by_what_they_compute(kind: str) -> None:
     assert all(parameter.dtype == torch.float32 for parameter in module.parameters())
 
 
+def test_relative_positions_tell_the_number_of_heads() -> None:
+    assert compile(models.t5(num_heads=4)).spec.head_count == 4
+
+
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "rotary positions": (
         models.t5_gemma,

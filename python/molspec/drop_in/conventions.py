@@ -97,7 +97,9 @@ def _relative(stacks: Sequence[Stack], weights: Weights) -> dict[str, Any]:
 def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dict[str, Any]:
     """Heads and scale, which all layers share, and the order of query, key and value."""
     width = stacks[0].attention_width
-    counts = [count for count in _HEAD_COUNTS if width % count == 0]
+    relative = stacks[0].relative  # has a bias for each head
+    possible = _HEAD_COUNTS if relative is None else relative.table.shape[1:]
+    counts = [count for count in possible if width % count == 0]
     shared = [*product(counts, (True, False))]
     for stack in stacks:
         orders: dict[str, list[tuple[str, ...]]] = {}
