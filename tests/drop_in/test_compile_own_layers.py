@@ -24,6 +24,7 @@ COMPILED: dict[str, dict[str, Any]] = {
     "norms of torch": {"norm": lambda: nn.LayerNorm(WIDTH, eps=1e-3), "pre": True},
     "rms norms in single operations": {"norm": "rms", "pre": True},
     "rms norms of torch": {"norm": lambda: nn.RMSNorm(WIDTH, eps=1e-4), "pre": True},
+    "rms norms without eps": {"norm": lambda: nn.RMSNorm(WIDTH), "pre": True},
     "a gate in one product": {"gated": True, "activation": F.silu},
     "key and value in another order": {"swapped": True, "activation": F.gelu},
     "log_softmax": {"log_softmax": True},
@@ -143,3 +144,9 @@ def test_a_module_that_masks_its_own_pad_differs_if_it_emits_pad() -> None:
     expected = decode(pair, SOURCES, n_best=3, **IDS)
     assert not torch.equal(decode(emitting, SOURCES, n_best=3, **IDS).log_probs, expected.log_probs)
     assert engine.spec == emitting.spec
+
+
+def test_rms_norms_without_eps_have_that_of_float32() -> None:
+    model = Own(norm=lambda: nn.RMSNorm(WIDTH), pre=True)
+    spec = compile(model, **functions(model), max_positions=40).spec
+    assert spec.norm_eps == pytest.approx(torch.finfo(torch.float32).eps, rel=0.01)

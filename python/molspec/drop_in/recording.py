@@ -19,6 +19,9 @@ from torch.utils._pytree import tree_leaves
 _aten = torch.ops.aten
 _PRODUCTS = {_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm}
 _REDUCTIONS = {_aten.mean, _aten.sum, _aten.var, _aten.std, _aten.var_mean, _aten.norm}
+_EPS = torch.finfo(torch.float64).eps
+_RECORDED = {*_PRODUCTS, _aten.native_layer_norm, _aten._fused_rms_norm}
+_RECORDED |= {_aten.mul, _aten.add, _aten.mul_, _aten.add_, _aten.pow, _aten.square}
 _REDUCTIONS |= {_aten.linalg_vector_norm, _aten.native_layer_norm, _aten._fused_rms_norm}
 
 
@@ -70,15 +73,16 @@ class Recorder(TorchDispatchMode):
         kind, named = operation.overloadpacket, named or {}
         if kind in _REDUCTIONS | _PRODUCTS:
             self._enter(kind, arguments)
-        # In-place operations change what they are given.
-        given = [each.clone() if self._is_live(each) else each for each in arguments]
+        given = [*arguments]
+        if kind in _RECORDED and not self.only_entry:  # others may change it later in place
+            given = [each.clone() if self._is_live(each) else each for each in arguments]
         result = operation(*arguments, **named)
         made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
         tensors = [each for each in tree_leaves((arguments, named)) if isinstance(each, Tensor)]
         self._kept += made
         if kind in (_aten.embedding, _aten.index):
             indices = arguments[1] if kind is _aten.embedding else arguments[1][0]
-            self.lookups.append((arguments[0], indices))
+            self.lookups += [(arguments[0], indices)] if isinstance(indices, Tensor) else []
         if any(map(self._is_live, tensors)):
             self._live |= set(map(_address, made)) - {0}
             self._record(kind, arguments, given, made)
@@ -89,9 +93,10 @@ class Recorder(TorchDispatchMode):
 
     def _enter(self, kind: Any, arguments: tuple[Any, ...]) -> None:
         first = arguments[1 if kind in (_aten.addmm, _aten.baddbmm) else 0]
-        if self.entry is None and self._is_live(first) and first.is_floating_point():
-            entry = self._squared.get(_address(first), first)
-            self.entry = rows_of(entry).clone()
+        if self.entry is not None or not self._is_live(first) or not first.is_floating_point():
+            return
+        if first.dim() > 1 < first.shape[-1] and len(rows_of(first)) == self.ids.numel():
+            self.entry = rows_of(self._squared.get(_address(first), first)).clone()
             if self.only_entry:
                 raise Entered
 
@@ -157,6 +162,13 @@ class _Widened(TorchDispatchMode):
         self, operation: Any, _: Any, arguments: tuple[Any, ...] = (), named: Any = None
     ) -> Any:
         named = dict(named or {})
+        # torch's RMSNorm without eps adds that of its type.
+        if operation.overloadpacket is _aten._fused_rms_norm and arguments[3] is None:
+            arguments = (*arguments[:3], _EPS)
+        narrow_eps = torch.finfo(torch.float32).eps
+        arguments = tuple(
+            narrow_eps if isinstance(each, float) and each == _EPS else each for each in arguments
+        )
         narrows = named.get("dtype") is not None and named["dtype"].is_floating_point
         copies = operation.overloadpacket is _aten._to_copy
         if copies and narrows and arguments[0].dtype == torch.float64:

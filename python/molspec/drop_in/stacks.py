@@ -218,7 +218,7 @@ def search(what: str, expected: Tensor, tried: Iterable[tuple[_Tried, Tensor]]) 
 
 
 def put(weights: Weights, name: str, step: Step) -> None:
-    """Name the weights of a linear layer or norm."""
+    """Name the weights of a linear layer or a norm."""
     weights[f"{name}.weight"] = step.weight
     if step.bias is not None:
         weights[f"{name}.bias"] = step.bias
