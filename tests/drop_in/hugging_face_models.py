@@ -12,6 +12,7 @@ from torch import nn
 
 pytest.importorskip("transformers")
 
+import transformers
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -66,6 +67,26 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "t5": t5,
     "t5 v1.1": t5_v1_1,
 }
+
+
+def made(kind: str, **options: Any) -> nn.Module:
+    """A model of another type; the options of its config are BART's or T5's."""
+    sizes: dict[str, Any] = {**_STACKS, "decoder_start_token_id": 2}
+    if "T5" in kind:
+        sizes = {"vocab_size": VOCAB_SIZE, "d_model": 16, "d_kv": 6, "d_ff": 32, "num_layers": 2}
+        sizes |= {"num_heads": 2, "decoder_start_token_id": 0}
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **options})
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
+    return _randomised(model, embedding=0.3)
+
+
+def t5_gemma() -> nn.Module:
+    """It has rotary positions."""
+    sizes: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "hidden_size": 16, "intermediate_size": 32}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
+    sizes |= {"head_dim": 8, "layer_types": ["full_attention"] * 2}
+    config = transformers.T5GemmaConfig(encoder=sizes, decoder=sizes, vocab_size=VOCAB_SIZE)
+    return _randomised(transformers.T5GemmaForConditionalGeneration(config), embedding=0.3)
 
 
 def _randomised(

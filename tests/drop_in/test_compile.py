@@ -243,18 +243,27 @@ def mixed_norms() -> nn.Module:
 
 UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "no transformer": (lambda: nn.Linear(2, 2), "model is a Linear: expected a module with encod"),
-    "functions": (lambda: (len, len), "module is a tuple: expected a torch.nn.Module; molspec.de"),
-    "another output": (Gated, "the logits are no linear layer of the module over the decoder's"),
-    "something more": (Shifted, r"logits differ by .* from those of the layers found in it: it do"),
+    "functions": (lambda: (len, len), "module is a tuple: expected a torch.nn.Module; give two"),
+    "another output": (
+        Gated,
+        "the logits are not a linear layer over the decoder's output; the nea",
+    ),
+    "something more": (
+        Shifted,
+        "the encoder's result is not as in a post-norm model of layer norms, as 13 of 14 are; ",
+    ),
     "a window": (WindowedTransformer, r"logits differ by .* from those of the layers found in it"),
-    "another input": (Squared, "input of nn.TransformerEncoder is not the sum of a row a token"),
+    "another input": (
+        Squared,
+        "input of the encoder's layers is not the sum of a row a token and a",
+    ),
     "layers differ": (
         mixed_norms,
-        "norm_first differs between layers, False, True: expected one value",
+        r"decoder\.layers\.1\.self_attention_norm is not as in a post-norm model of layer norms",
     ),
     "activation": (
         lambda: PlainTransformer(activation=nn.functional.tanh),
-        "activation is <.*tanh.*>: expected relu, gelu or silu",
+        r"activation of encoder\.layers\.0\.feed_forward is not relu, gelu, gelu_tanh or silu; the",
     ),
 }
 

@@ -2,7 +2,6 @@
 
 config.json describes the model; the weights are model.safetensors, its shards, or
 pytorch_model.bin; `hugging_face_vocabulary` reads the tokens, `hugging_face_t5` T5's weights.
-`convert` serves models in memory.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     config = read_object(path / _CONFIG)
-    spec, weights = convert(config, _read_state(path))
+    spec, weights = _convert(config, _read_state(path))
     generation = path / _GENERATION  # older folders have its settings in config.json
     settings = read_object(generation) if generation.is_file() else {}
     warn_of_processors({**config, **settings}, "molspec", 5)
@@ -106,16 +105,15 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
     raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
 
 
-def convert(
-    config: Mapping[str, Any], state: Mapping[str, Tensor], max_positions: int = _MAX_POSITIONS
+def _convert(
+    config: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
-    """Convert a model of transformers, its config and state dict, to molspec's spec and weights.
+    """Convert a config and a state dict of transformers to molspec's spec and weights.
 
-    max_positions is for models that do not give it. Raises CheckpointError, naming the feature that
-    the engine lacks.
+    Raises CheckpointError, naming the feature that the engine lacks.
     """
     if config.get("model_type") == "t5":
-        return hugging_face_t5.convert(config, state, max_positions)
+        return hugging_face_t5.convert(config, state, _MAX_POSITIONS)
     _check(config)
     ours = {  # layers have the same names
         key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)

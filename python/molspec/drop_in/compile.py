@@ -1,20 +1,25 @@
-"""`molspec.compile`: a PyTorch module as a model of the native engine, with the same outputs."""
+"""`molspec.compile`: a PyTorch module as a model of the native engine."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
 
-from molspec.checkpoints import Checkpoint, hugging_face
-from molspec.drop_in.measure import measure
+from molspec.checkpoints import Checkpoint
+from molspec.drop_in.conventions import find
+from molspec.drop_in.recording import in_float64, widened
+from molspec.drop_in.stacks import TOLERANCE, difference, draw_ids
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
-from molspec.engine.torch.generation import generation_settings, warn_of_processors
+from molspec.engine.torch.generation import (
+    generation_settings,
+    longest_sequence,
+    warn_of_processors,
+)
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
 from molspec.fields import check_count
@@ -23,16 +28,10 @@ from molspec.model.transformer import Transformer
 from molspec.predictor import Model
 from molspec.text import Vocabulary
 
-#: No token: while a module is compiled, nothing is padding.
-_NO_ID = -1
-#: Tokens on which a decoder is called once before it is measured.
+#: Tokens on which a decoder is called once before it is recorded.
 _PROBED = 8
-#: Maximum difference from the engine's twin in float64, which adds in another order.
-_TOLERANCE = 1e-7
 #: Positions compared, beyond those whose relative positions differ: a module may see a window only.
 _COMPARED = 256
-#: T5 computes its norms in float32, whatever its type.
-_RMS_TOLERANCE = 1e-3
 
 
 @overload
@@ -45,6 +44,9 @@ def compile(  # noqa: A001 - named as torch.compile is
     source_bos: bool | None = ...,
     source_eos: bool | None = ...,
     target_bos: bool | None = ...,
+    *,
+    encode: Callable[[Tensor], Tensor] | None = ...,
+    decode: Callable[..., Tensor] | None = ...,
 ) -> Engine: ...
 @overload
 def compile(  # noqa: A001
@@ -56,6 +58,9 @@ def compile(  # noqa: A001
     source_bos: bool | None = ...,
     source_eos: bool | None = ...,
     target_bos: bool | None = ...,
+    *,
+    encode: Callable[[Tensor], Tensor] | None = ...,
+    decode: Callable[..., Tensor] | None = ...,
 ) -> Model: ...
 def compile(  # noqa: A001
     module: nn.Module,
@@ -66,23 +71,32 @@ def compile(  # noqa: A001
     source_bos: bool | None = None,
     source_eos: bool | None = None,
     target_bos: bool | None = None,
+    *,
+    encode: Callable[[Tensor], Tensor] | None = None,
+    decode: Callable[..., Tensor] | None = None,
 ) -> Engine | Model:
-    """Turn a module into a model of the native engine, with the same outputs.
+    """Turn a module into a model of the native engine.
 
-    module: one on torch.nn.Transformer's layers, with `encode_src` and `decode_tgt` (Andronov et
-        al.); molspec's own training twin; or BART, Marian or T5 of transformers. It is copied, not
-        changed, and the result is compared with it.
+    Its logits are those of the module for a source without padding: in float64 they differ by at
+    most 1e-7 of the largest. A module that masks its own PAD in targets and emits it differs behind
+    it: for the engine PAD is a token.
+
+    module: an encoder-decoder of the standard family, known by what it computes: one with
+        `encode_src` and `decode_tgt` (Andronov et al.), one of transformers, or any other with
+        `encode` and `decode`. While it is compiled it holds float64, and no other thread may use
+        it; afterwards it is as before.
+    encode, decode: two functions over the module, as `molspec.decode` takes them.
     vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`). Without
         them it is an engine for token ids: `molspec.decode(engine, source_ids, ...)`.
     dtype, device: of the result, as for `load`.
-    max_positions: longest source or target, if the module does not define it.
+    max_positions: longest source or target, if the config of a model of transformers has none.
     source_bos, source_eos: whether sources need the vocabulary's BOS and EOS. By default molspec's
-        own twin decides it; Marian and T5 need EOS, others need both.
+        own twin decides it; models of transformers without a BOS need EOS, others need both.
     target_bos: whether the model writes BOS after the token that its decoder starts with, as BART
         does if transformers trained it. By default it does not.
 
-    Raises ValueError, naming the part of the module that the engine lacks. `molspec.decode` takes
-    such a module unchanged.
+    Raises ValueError, naming the part of the module that the engine lacks and the nearest
+    difference. `molspec.decode` takes such a module unchanged.
     """
     dtype = by_name(dtype)
     device = choose_device(device, dtype)
@@ -93,80 +107,114 @@ def compile(  # noqa: A001
         )
     if not isinstance(module, nn.Module):
         raise ValueError(
-            f"module is a {type(module).__name__}: expected a torch.nn.Module; "
-            "molspec.decode takes a pair of callables"
+            f"module is a {type(module).__name__}: expected a torch.nn.Module; give two functions "
+            "over it as encode and decode"
         )
-    double: Any = copy.deepcopy(module).double()
-    with evaluating(double):
-        if is_hugging_face(double):
-            warn_of_processors(generation_settings(module), "molspec.compile", 2)
-            spec, weights = hugging_face.convert(
-                double.config.to_dict(), double.state_dict(), max_positions
-            )
-            own: EncoderDecoder = _hugging_face(double)
-        else:
-            own = adapt(double, _NO_ID, None)
+    if (encode is None) != (decode is None) or not (encode is None or callable(encode)):
+        kinds = f"encode is a {type(encode).__name__} and decode a {type(decode).__name__}"
+        raise ValueError(f"{kinds}: expected two functions, or neither")
+    pad_id = None if vocabulary is None else vocabulary.pad_id
+    spec_options: dict[str, Any] = {}
+    if encode is None and is_hugging_face(module):
+        config: Any = module.config
+        warn_of_processors(generation_settings(module), "molspec.compile", 2)
+        encode, decode = _hugging_face(module)
+        max_positions = _longest(module) or max_positions
+        pad_id = config.pad_token_id
+        spec_options = {
+            "start_id": getattr(config, "decoder_start_token_id", None),
+            "source_bos": getattr(config, "bos_token_id", None) is not None,
+        }
+    with torch.inference_mode(False), evaluating(module), in_float64(module):
+        interface = module if encode is None else (encode, decode)
+        filler = 0 if pad_id is None else pad_id
+        own = adapt(interface, filler, device_of(module))
+        own = replace(own, encode=widened(own.encode), decode=widened(own.decode))
+        try:
             check_decoder(own, [1], min(_PROBED, max_positions))
-            if isinstance(double, Transformer):
-                spec, weights = double.spec, double.state_dict()
-            else:
-                spec, weights = measure(double, own, max_positions)
-        _compare(own, spec, weights)
+        except (AttributeError, RuntimeError, TypeError) as error:
+            raise ValueError(f"the module fails when it is called in float64: {error}") from error
+        if isinstance(module, Transformer):
+            spec, weights = module.spec, dict(module.state_dict())
+        else:
+            spec, weights = find(own, max_positions)
+        masks = encode is None or pad_id is not None
+        _prove(own, spec, weights, masks)
     weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
-    spec = replace(
-        spec,
-        source_bos=spec.source_bos if source_bos is None else source_bos,
-        source_eos=spec.source_eos if source_eos is None else source_eos,
-        target_bos=spec.target_bos if target_bos is None else target_bos,
-    )
+    given = {"source_bos": source_bos, "source_eos": source_eos, "target_bos": target_bos}
+    spec_options |= {name: value for name, value in given.items() if value is not None}
+    spec = replace(spec, **spec_options)
     if vocabulary is None:
         return make_engine(spec, weights, device, dtype)
     return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
 
 
-def _hugging_face(model: Any) -> EncoderDecoder:
+def _hugging_face(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]:
     """The encoder and decoder of a model of transformers as functions, without its cache."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    pad_id = model.config.pad_token_id
 
     def encode(source_ids: Tensor) -> Tensor:
-        memory: Tensor = model.get_encoder()(input_ids=source_ids).last_hidden_state
+        visible = torch.ones_like(source_ids) if pad_id is None else (source_ids != pad_id).long()
+        encoded = model.get_encoder()(input_ids=source_ids, attention_mask=visible)
+        memory: Tensor = encoded.last_hidden_state
         return memory
 
-    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor, _: Tensor | None) -> Tensor:
+    def decode(target_ids: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
         logits: Tensor = model(
-            decoder_input_ids=target_ids, encoder_outputs=(memory,), use_cache=False
+            decoder_input_ids=target_ids,
+            encoder_outputs=BaseModelOutput(last_hidden_state=memory),
+            attention_mask=(~mask).long(),
+            use_cache=False,
         ).logits
         return logits
 
-    return EncoderDecoder(encode, decode, False, _NO_ID, device_of(model))
+    return encode, decode
 
 
-def _compare(own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor]) -> None:
+def _longest(model: Any) -> int | None:
+    """Positions of a model of transformers, if its config has them."""
+    found = longest_sequence(model) or getattr(model.config, "n_positions", None)
+    return None if found is None else min(found, MOST_POSITIONS)
+
+
+def _prove(
+    own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor], masks: bool
+) -> None:
     """Raise ValueError unless the spec and the weights give the module's own logits.
 
-    On the upper half of the ids: special tokens, which modules may mask, mostly have the lowest.
+    For a long source and a shorter one, alone and padded beside each other, and twice.
     """
     twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
     twin.load_state_dict(dict(weights))
-    generator = torch.Generator("cpu").manual_seed(0)  # not torch's default device
-
-    def ids(size: int, length: int) -> Tensor:
-        bounds = size // 2, max(size - 1, 1)
-        drawn = torch.randint(*bounds, (2, length), generator=generator, device="cpu")
-        return drawn.to(own.device)
-
     reach = spec.relative_max_distance if spec.positions == "relative" else 0
     length = min(reach + _COMPARED, spec.max_positions)
-    source_ids = ids(spec.source_vocab_size, length)
-    target_ids = ids(spec.target_vocab_size, length)
-    mask = torch.zeros_like(source_ids, dtype=torch.bool)
-    expected = own.decode_unpadded(target_ids, own.encode(source_ids), mask)
-    made = twin.decode(target_ids, twin.encode(source_ids, mask), mask)
-    if float(expected.logsumexp(dim=-1).abs().max()) < _TOLERANCE:  # it ends with log_softmax
-        made = made.log_softmax(dim=-1)
-    difference = float((made - expected).abs().max())
-    tolerance = _RMS_TOLERANCE if spec.norm_kind == "rms" else _TOLERANCE
-    if not difference <= tolerance * max(1.0, float(expected.abs().max())):
+    sources = draw_ids(spec.source_vocab_size, own.pad_id, 2, length).to(own.device)
+    targets = draw_ids(spec.target_vocab_size, own.pad_id, 2, length).to(own.device)
+    lengths = length, length // 2 + 1
+    memories, expected = [], []
+    for row, count in enumerate(lengths):
+        source, target = sources[row : row + 1, :count], targets[row : row + 1]
+        mask = torch.zeros_like(source, dtype=torch.bool)
+        memories.append(own.encode(source))
+        expected.append(own.decode_unpadded(target, memories[row], mask))
+        made = twin.decode(target, twin.encode(source, mask), mask)
+        if float(expected[row].logsumexp(dim=-1).abs().max()) < TOLERANCE:  # of log_softmax
+            made = made.log_softmax(dim=-1)
+        if (found := difference(made, expected[row])) > TOLERANCE:
+            raise ValueError(
+                f"the module's logits differ by {found:.1g} from those of the layers found in it: "
+                "it does something else too; molspec.decode takes it as it is"
+            )
+    ends = torch.tensor(lengths, device=own.device)[:, None]
+    mask = torch.arange(length, device=own.device) >= ends
+    memory = nn.utils.rnn.pad_sequence([each[0] for each in memories], True, 1.0)
+    if masks:
+        memory = own.encode(sources.masked_fill(mask, own.pad_id))
+    together = own.decode_unpadded(targets, memory, mask)
+    if (found := difference(together, torch.cat(expected))) > TOLERANCE:
         raise ValueError(
-            f"the module's logits differ by {difference:.1g} from those of the layers found in it: "
-            "it does something else too; molspec.decode takes it as it is"
+            f"a source's logits differ by {found:.1g} beside a longer source: does encode or "
+            "decode ignore the padding mask?"
         )

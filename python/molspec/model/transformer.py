@@ -14,7 +14,7 @@ from molspec.model.dropout import drop
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
@@ -314,7 +314,7 @@ def _explicit_attention(
 class _FeedForward(nn.Module):
     def __init__(self, spec: ModelSpec, dropout: float) -> None:
         super().__init__()
-        self.activation = _ACTIVATIONS[spec.activation]
+        self.activation = ACTIVATIONS[spec.activation]
         self.dropout = dropout
         if spec.gated:
             self.gate = nn.Linear(spec.d_model, spec.feed_forward, spec.biases)

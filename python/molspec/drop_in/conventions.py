@@ -1,0 +1,183 @@
+"""Finds the spec and the weights of a module in its recorded operations.
+
+A convention is right if it turns the recorded input of an operation into its recorded output. It is
+searched in the first layer and must hold in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations, product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from molspec.drop_in.norms import find_norms
+from molspec.drop_in.recording import Step
+from molspec.drop_in.stacks import Layers, Stack, Sublayer, Weights, put, record, search
+from molspec.engine.torch.module import EncoderDecoder
+from molspec.model.positions import relative_biases, sinusoidal_positions
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import ACTIVATIONS
+
+_HEAD_COUNTS = range(1, 65)
+_PROJECTIONS = ("query", "key", "value")
+
+
+def find(own: EncoderDecoder, max_positions: int) -> tuple[ModelSpec, dict[str, Tensor]]:
+    """Spec and weights of the float64 module behind an interface.
+
+    Raises ValueError, naming the part that the engine lacks and the nearest difference.
+    """
+    encoder = record("encoder", own, max_positions)
+    decoder = record("decoder", own, max_positions, encoder.result)
+    stacks = encoder, decoder
+    width = encoder.attention_width
+    layers = {stack.name: stack.sublayers(width) for stack in stacks}
+    weights: Weights = {}
+    settings = _positions(stacks, weights) | _attentions(stacks, layers, weights)
+    settings |= _feed_forwards([*layers["encoder"], *layers["decoder"]], weights)
+    settings |= find_norms(stacks, layers, weights) | _output(decoder, weights)
+    spec = ModelSpec(
+        source_vocab_size=len(encoder.tokens),
+        target_vocab_size=len(decoder.tokens),
+        d_model=encoder.tokens.shape[1],
+        encoder_layers=len(layers["encoder"]) // 2,
+        decoder_layers=len(layers["decoder"]) // 3,
+        attention_width=width,
+        max_positions=max_positions,
+        biases=any(name.endswith("bias") for name in weights if ".layers." in name),
+        **settings,
+    )
+    shapes = spec.weight_shapes()
+    zeros = {n: encoder.tokens.new_zeros(shapes[n]) for n in shapes if n.endswith("bias")}
+    return spec, {name: {**zeros, **weights}[name] for name in shapes}
+
+
+def _positions(stacks: Sequence[Stack], weights: Weights) -> dict[str, Any]:
+    encoder, decoder = stacks
+    for side, stack in zip(("source", "target"), stacks, strict=True):
+        weights[f"{side}_embedding"], weights[f"{side}_positions"] = stack.tokens, stack.positions
+    shared = {"shared_embedding": torch.equal(encoder.tokens.float(), decoder.tokens.float())}
+    if encoder.relative and decoder.relative:
+        return _relative(stacks, weights) | shared
+    sinusoids = sinusoidal_positions(*encoder.positions.shape).to(encoder.positions.device)
+    found = all(torch.equal(stack.positions.float(), sinusoids) for stack in stacks)
+    return {"positions": "sinusoidal" if found else "learned"} | shared
+
+
+def _relative(stacks: Sequence[Stack], weights: Weights) -> dict[str, Any]:
+    """The settings that give the recorded bucket of every distance."""
+    tables, buckets = zip(*(stack.relative for stack in stacks if stack.relative), strict=True)
+    count = len(tables[0])
+    numbers = torch.arange(count, device=tables[0].device)[:, None]
+
+    def fits(longest: int) -> bool:
+        spec = ModelSpec(1, 1, relative_buckets=count, relative_max_distance=longest)
+        return all(
+            torch.equal(
+                relative_biases(numbers, spec, stack.name, len(each))[0],
+                torch.cat((each[1:, 0].flip(0), each[0])),
+            )
+            for stack, each in zip(stacks, buckets, strict=True)
+        )
+
+    longest = next(filter(fits, range(count // 2 + 1, 4 * len(buckets[0]))), None)
+    if longest is None:
+        raise ValueError(f"its {count} buckets of relative positions are not those of T5")
+    weights["encoder.relative_bias"], weights["decoder.relative_bias"] = tables
+    return {
+        "positions": "relative",
+        "relative_buckets": count,
+        "relative_max_distance": longest,
+    }
+
+
+def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dict[str, Any]:
+    """Heads and scale, which all layers share, and the order of query, key and value."""
+    width = stacks[0].attention_width
+    relative = stacks[0].relative  # has a bias for each head
+    possible = _HEAD_COUNTS if relative is None else relative.table.shape[1:]
+    counts = [count for count in possible if width % count == 0]
+    shared = [*product(counts, (True, False))]
+    for stack in stacks:
+        orders: dict[str, list[tuple[str, ...]]] = {}
+        for name, parts, outer in layers[stack.name]:
+            kind = name.rpartition(".")[2]
+            if kind == "feed_forward":
+                continue
+            mask = outer.entry.new_zeros(()) if kind == "cross_attention" else stack.mask
+            tried = (
+                (each, _attended(parts, *each, mask))
+                for each in product(orders.get(kind, permutations(_PROJECTIONS)), shared)
+            )
+            heads = f"{shared[0][0]} heads as before it," if len(shared) == 1 else "equal heads"
+            what = f"{name} is not attention of {heads} without anything else"
+            if not stack.has_positions:
+                what += ", such as rotary positions"
+            order, convention = search(what, outer.entry, tried)
+            orders[kind], shared = [order], [convention]
+            for part, step in zip((*order, "output"), (*parts, outer), strict=True):
+                put(weights, f"{name}.{part}", step)
+    return {"head_count": shared[0][0], "scale_attention": shared[0][1]}
+
+
+def _attended(
+    parts: Sequence[Step], order: tuple[str, ...], convention: tuple[int, bool], mask: Tensor
+) -> Tensor:
+    """The input of an attention's last layer; empty if key and value do not fit."""
+    head_count, scaled = convention
+    results = [parts[order.index(each)].result for each in _PROJECTIONS]
+    query, key, value = (x.unflatten(1, (head_count, -1)).transpose(0, 1) for x in results)
+    if key.shape != value.shape:
+        return torch.empty(0)
+    scale = query.shape[2] ** -0.5 if scaled else 1.0
+    mixed = (scale * query @ key.mT + mask).softmax(dim=-1) @ value
+    rows: Tensor = mixed.transpose(0, 1).flatten(1)
+    return rows
+
+
+def _feed_forwards(sublayers: Sequence[Sublayer], weights: Weights) -> dict[str, Any]:
+    """The activation, and which of two layers is the gate."""
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for name, parts, outer in sublayers:
+        if not name.endswith("feed_forward"):
+            continue
+        tried = (
+            ((kind, order), _activated([parts[each].result for each in order], kind))
+            for kind, order in found or product(ACTIVATIONS, permutations(range(len(parts))))
+        )
+        known = found[0][0] if found else "relu, gelu, gelu_tanh or silu"
+        found = [search(f"the activation of {name} is not {known}", outer.entry, tried)]
+        for place, part in zip(found[0][1], ("gate", "inner")[-len(parts) :], strict=True):
+            put(weights, f"{name}.{part}", parts[place])
+        put(weights, f"{name}.outer", outer)
+    activation, order = found[0]
+    size = sublayers[-1].outer.weight.shape[1]
+    return {"activation": activation, "gated": len(order) == 2, "feed_forward": size}
+
+
+def _activated(results: Sequence[Tensor], activation: str) -> Tensor:
+    activated: Tensor = ACTIVATIONS[activation](results[0])
+    return torch.mul(activated, results[1]) if len(results) == 2 else activated
+
+
+def _output(decoder: Stack, weights: Weights) -> dict[str, Any]:
+    """The linear layer that makes the logits, or their log_softmax, and what is added to them."""
+    head = decoder.linears[-1]
+    logits = decoder.result.reshape(-1, decoder.result.shape[-1])
+    if (len(head.weight), len(decoder.tokens)) != (logits.shape[1],) * 2:
+        raise ValueError(
+            f"the output layer has {len(head.weight)} rows, the logits {logits.shape[1]} columns "
+            f"and the target embedding {len(decoder.tokens)} rows: expected one number"
+        )
+    added = (logits - head.result)[:1]
+    tried = (added, head.result + added), (0 * added, head.result.log_softmax(dim=-1))
+    bias = search("the logits are not a linear layer over the decoder's output", logits, tried)
+    bias = bias[0] if head.bias is None else bias[0] + head.bias
+    weights["output.weight"], weights["output.bias"] = head.weight, bias
+    return {
+        "tied_output": torch.equal(head.weight.float(), decoder.tokens.float()),
+        "output_bias": head.bias is not None or bool(bias.any()),
+    }

@@ -1,0 +1,152 @@
+"""`molspec.compile` on layers that authors wrote themselves: compiled and equal, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from molspec import compile, decode  # noqa: A004
+from molspec.text import Vocabulary
+from tests.drop_in.own_layers import PAD, WIDTH, Own, functions
+
+IDS: dict[str, Any] = {"bos_id": 1, "eos_id": 2, "pad_id": PAD, "max_length": 12}
+SOURCES = [[1, 5, 6, 7, 2], [1, 9, 2], [1, 3, 8, 8, 4, 12, 11, 10, 2]]
+
+COMPILED: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"pre": True},
+    "scaled embeddings, one product for query, key and value": {"scale": 4.0, "fused": True},
+    "norms of torch": {"norm": lambda: nn.LayerNorm(WIDTH, eps=1e-3), "pre": True},
+    "rms norms in single operations": {"norm": "rms", "pre": True},
+    "rms norms of torch": {"norm": lambda: nn.RMSNorm(WIDTH, eps=1e-4), "pre": True},
+    "rms norms without eps": {"norm": lambda: nn.RMSNorm(WIDTH), "pre": True},
+    "a gate in one product": {"gated": True, "activation": F.silu},
+    "key and value in another order": {"swapped": True, "activation": F.gelu},
+    "log_softmax": {"log_softmax": True},
+    "masks PAD in targets": {"masks_pad": True},
+}
+
+
+@pytest.mark.parametrize("kind", COMPILED)
+def test_own_layers_are_compiled(kind: str) -> None:
+    model = Own(**COMPILED[kind])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    engine = compile(model, **functions(model), max_positions=40)
+    pair = functions(model)["encode"], functions(model)["decode"]
+    for n_best in (1, 3):
+        expected = decode(pair, SOURCES, n_best=n_best, **IDS)
+        found = decode(engine, SOURCES, n_best=n_best, **IDS)
+        assert torch.equal(found.sequences, expected.sequences)
+        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=2e-4, rtol=1e-5)
+    assert len(set(expected.sequences.flatten().tolist())) > 1  # answers are varied
+    assert model.training
+    for name, value in model.state_dict().items():
+        assert value.dtype == torch.float32
+        assert torch.equal(value, before[name])
+
+
+def alternating() -> Callable[[], nn.Module]:
+    kinds = iter((nn.LayerNorm, nn.RMSNorm) * 20)
+    return lambda: next(kinds)(WIDTH)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "rotary positions": (
+        {"rotary": True},
+        r"encoder\.layers\.0\.self_attention is not attention of .* such as rotary positions; "
+        r"the nearest differs by",
+    ),
+    "norm by the standard deviation": (
+        {"norm": "std"},
+        r"the norms are \(x - mean\) / \(standard deviation \+ eps\), which the engine lacks; the "
+        "nearest, layer norms, differ by",
+    ),
+    "two kinds of norms": (
+        {"norm": alternating, "pre": True},
+        r"is not as in a pre-norm model of layer norms, as \d+ of 14 are; the nearest differs by",
+    ),
+    "a head with a dense layer": (
+        {"dense_head": True},
+        r"decoder\.layers\.2\.self_attention has linear layers .* head with its own dense layer",
+    ),
+    "fewer key heads": (
+        {"key_heads": 1},
+        r"encoder\.layers\.0\.self_attention has linear layers .* fewer key heads than query heads",
+    ),
+    "activation": (
+        {"activation": torch.tanh},
+        "the activation of .* is not relu, gelu, gelu_tanh or silu; the nearest differs by",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_errors_name_what_the_engine_lacks(kind: str) -> None:
+    options, message = REFUSED[kind]
+    model = Own(**{name: v() if v is alternating else v for name, v in options.items()})
+    with pytest.raises(ValueError, match=message):
+        compile(model, **functions(model), max_positions=40)
+    assert all(each.dtype == torch.float32 for each in model.parameters())
+
+
+def test_errors_name_functions_that_ignore_padding() -> None:
+    model = Own()
+
+    def encode(ids: Tensor) -> Tensor:
+        return (
+            model.make_memory(ids + 0 * ids)
+            if len(ids) == 1
+            else model.run(0, ids, torch.zeros(1, 1, 1, 1).bool(), None, None)
+        )
+
+    def decode(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        return model.make_logits(ids, memory, torch.zeros_like(padding))
+
+    vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
+    message = r"a source's logits differ by .* beside a longer source: does encode or decode ignor"
+    with pytest.raises(ValueError, match=message):
+        compile(model, encode=model.make_memory, decode=decode, max_positions=40)
+    with pytest.raises(ValueError, match=message):
+        compile(model, vocabulary, encode=encode, decode=model.make_logits, max_positions=40)
+
+
+def test_errors_name_random_modules() -> None:
+    model = Own()
+
+    def encode(ids: Tensor) -> Tensor:
+        return F.dropout(model.make_memory(ids), 0.1)
+
+    with pytest.raises(ValueError, match="the encoder gives two results for one input, or NaN"):
+        compile(model, encode=encode, decode=model.make_logits, max_positions=40)
+
+
+def test_errors_name_a_missing_function() -> None:
+    model = Own()
+    with pytest.raises(
+        ValueError, match="encode is a method and decode a NoneType: expected two fu"
+    ):
+        compile(model, encode=model.make_memory)
+
+
+def test_a_module_that_masks_its_own_pad_differs_if_it_emits_pad() -> None:
+    """The engine has no padding: PAD in a target is a token as any other, which others see."""
+    model = Own(masks_pad=True)
+    engine = compile(model, **functions(model), max_positions=40)
+    with torch.no_grad():
+        pair = functions(model)["encode"], functions(model)["decode"]
+        model.output.bias[PAD] = 5.0
+    emitting = compile(model, **functions(model), max_positions=40)
+    expected = decode(pair, SOURCES, n_best=3, **IDS)
+    assert not torch.equal(decode(emitting, SOURCES, n_best=3, **IDS).log_probs, expected.log_probs)
+    assert engine.spec == emitting.spec
+
+
+def test_rms_norms_without_eps_have_that_of_float32() -> None:
+    model = Own(norm=lambda: nn.RMSNorm(WIDTH), pre=True)
+    spec = compile(model, **functions(model), max_positions=40).spec
+    assert spec.norm_eps == pytest.approx(torch.finfo(torch.float32).eps, rel=0.01)
