@@ -316,10 +316,15 @@ def test_errors_name_bad_input(kind: str) -> None:
         decode(**arguments)
 
 
-def test_nan_log_probs_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (slice(None), "^decode gives NaN for a source without padding: padding masks are True"),
+        (5, r"^source_ids\[\d\]: the model's log-probabilities are not"),
+    ],
+)
+def test_nan_log_probs_are_refused(where: Any, message: str) -> None:
     model = PlainTransformer(seed=14)
-    model.next_token_classifier.bias.data[:] = float("nan")
-    with pytest.raises(
-        ValueError, match=r"^source_ids\[\d\]: the model's log-probabilities are not"
-    ):
+    model.next_token_classifier.bias.data[where] = float("nan")
+    with pytest.raises(ValueError, match=message):
         decode(model, SOURCES, **IDS)

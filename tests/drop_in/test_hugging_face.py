@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutput
 
 from molspec import decode
 from molspec.checkpoints import read
@@ -18,6 +20,7 @@ from molspec.models import locate
 from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
 from tests.drop_in.loops import NextTokens, beam_search
 
+transformers = pytest.importorskip("transformers")
 MAX_LENGTH = 16
 
 
@@ -196,6 +199,7 @@ def test_real_queries_equal_generate(name: str, tmp_path: Path) -> None:
 
 def test_the_decoder_evaluates_only_new_tokens() -> None:
     model = bart()
+    decode(model, sources(model, 1), max_length=1, **ids_of(model))  # tests the model
     lengths: list[int] = []
     handle = model.get_decoder().register_forward_pre_hook(
         lambda _, __, arguments: lengths.append(arguments["input_ids"].shape[1]), with_kwargs=True
@@ -240,3 +244,57 @@ def test_errors_name_unsupported_input(kind: str) -> None:
     arguments: dict[str, Any] = {"model": bart(), "source_ids": [[5, 2]], "max_length": 64}
     with pytest.raises(ValueError, match=message):
         decode(**{**arguments, **ids_of(bart()), **changes})
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_quantised_models_decode() -> None:
+    model: Any = torch.ao.quantization.quantize_dynamic(bart().float())
+    found = decode(model, sources(model), max_length=MAX_LENGTH, **ids_of(model))
+    assert bool(torch.isfinite(found.log_probs).all())
+
+
+_SIZES = {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 64}
+_ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16}
+
+
+def prophet_net() -> nn.Module:
+    heads = {"num_encoder_attention_heads": 2, "num_decoder_attention_heads": 2}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_size": 16}
+    config = transformers.ProphetNetConfig(vocab_size=VOCAB_SIZE, **layers, **heads, **_SIZES)
+    return transformers.ProphetNetForConditionalGeneration(config).eval()
+
+
+def fsmt() -> nn.Module:
+    sizes = {"src_vocab_size": VOCAB_SIZE, "tgt_vocab_size": VOCAB_SIZE, "langs": ["a", "b"]}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = transformers.FSMTConfig(**sizes, **heads, **_ONE_LAYER, **_SIZES)
+    return transformers.FSMTForConditionalGeneration(config).eval()
+
+
+@pytest.mark.parametrize("make", [prophet_net, fsmt])
+def test_other_caches_are_refused_with_glue_that_works(make: Callable[[], nn.Module]) -> None:
+    model: Any = make()
+    ids = {"bos_id": 2, "eos_id": 2, "pad_id": model.config.pad_token_id}
+    source_ids = [[5, 6, 7, 2], [9, 2]]
+    with pytest.raises(ValueError, match="does not read several tokens on the usual") as refused:
+        decode(model, source_ids, max_length=8, **ids)
+    lines = str(refused.value).splitlines()
+    names = {"model": model, "BaseModelOutput": BaseModelOutput}
+    exec("\n".join(line.strip() for line in lines[1:3]), names)
+    found = decode((names["encode"], names["decode"]), source_ids, max_length=8, **ids)
+    assert bool(torch.isfinite(found.log_probs).all())
+
+
+def test_a_cache_that_changes_answers_is_refused() -> None:
+    model: Any = bart()
+    forward = model.forward
+
+    @wraps(forward)
+    def shifted(*, decoder_input_ids: Tensor, use_cache: bool, **options: Any) -> Any:
+        ids = decoder_input_ids.flip(1) if use_cache else decoder_input_ids
+        return forward(decoder_input_ids=ids, use_cache=use_cache, **options)
+
+    model.forward = shifted
+    with pytest.raises(ValueError, match="log-probabilities change by"):
+        decode(model, sources(model), max_length=MAX_LENGTH, **ids_of(model))

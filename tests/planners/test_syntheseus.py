@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
 import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -204,6 +205,24 @@ def test_search_command_solves_targets(tmp_path: Path) -> None:
     )
     stats = json.loads((tmp_path / "molspec" / "stats.json").read_text())
     assert (stats["num_targets"], stats["num_solved_targets"]) == (2, 2)
+
+
+def test_saved_graphs_can_be_read_in_another_process(tmp_path: Path) -> None:
+    options = {
+        "search_target": TARGETS[1],
+        "inventory_smiles_file": STOCK,
+        "results_dir": tmp_path,
+        "limit_reaction_model_calls": EXPANSIONS,
+        "num_routes_to_plot": 0,
+        "append_timestamp_to_dir": "false",
+    }
+    arguments = [f"{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "molspec.planners.syntheseus", "search", *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+    (graph,) = tmp_path.rglob("graph.pkl")
+    read = f"import pickle; print(len(pickle.load(open({str(graph)!r}, 'rb'))))"
+    nodes = subprocess.run([sys.executable, "-c", read], check=True, capture_output=True)
+    assert int(nodes.stdout) > 1
 
 
 def test_evaluation_command_reports_accuracies(tmp_path: Path, retro: Model) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,13 @@ from molspec.drop_in.token_ids import (
 )
 from molspec.engine.devices import Engine
 from molspec.engine.session import Session
-from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
+from molspec.engine.torch.adapters import (
+    adapt,
+    device_of,
+    evaluating,
+    is_hugging_face,
+    unwrapped,
+)
 from molspec.engine.torch.generation import longest_sequence
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
@@ -112,16 +119,18 @@ def decode(
     Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
     by less, a batch of another shape may prefer the other token.
 
-    A PyTorch model is tested first, in a few calls, and again for new ids or longer answers.
+    A PyTorch model is tested first, in a few calls, and again for new ids or longer answers. If
+    padding changes its answers, it decodes one source at a time, and a warning says so.
 
     Raises ValueError, naming the argument, if one is invalid, or if the model has no embedding
-    for an id or a length. It also raises ValueError if the decoder sees later tokens, or returns
-    probabilities, a wrong shape or NaN. Raises TypeError for an unknown option, and DrafterError if
-    a drafter fails.
+    for an id or a length. It also raises ValueError if the decoder sees later tokens, two equal
+    calls differ, a mask is inverted, or the output is no logits. Raises TypeError for an unknown
+    option, and DrafterError if a drafter fails.
     """
     own = model if isinstance(model, Model) else None
     if own is not None:
         model = own.engine
+    model = unwrapped(model)
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     strategy = _strategy(model, max_length, options)
     device_name, decoder_bytes = None, 0
@@ -134,13 +143,11 @@ def decode(
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 
-        def opened(
-            model: Any, sequences: Sequence[Sequence[int]], max_length: int
-        ) -> tuple[Session, int]:
+        def opened(model: Any, sequences: Sequence[Sequence[int]], max_length: int) -> _Opened:
             evaluation.enter_context(evaluating(model))
             return _open(model, special_ids, strategy.batch_size, device, sequences, max_length)
 
-        session, vocab_size = opened(model, sequences, max_length)
+        session, vocab_size, batch_size = opened(model, sequences, max_length)
         check_map(source_to_target, vocab_size)
         copies = [
             copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
@@ -153,6 +160,7 @@ def decode(
             name = f"the drafter, a {type(drafter).__name__}"
             if isinstance(drafter, Model):
                 drafter = drafter.engine
+            drafter = unwrapped(drafter)
             longest = None
             if isinstance(drafter, Engine):
                 longest = drafter.spec.max_positions
@@ -162,7 +170,7 @@ def decode(
             # A longer source gets no drafts.
             readable = [each for each in sequences if longest is None or len(each) <= longest]
             try:
-                session, own_size = opened(drafter, readable, limit)
+                session, own_size, _ = opened(drafter, readable, limit)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
             if own_size != vocab_size:
@@ -175,12 +183,20 @@ def decode(
         context = DraftContext(guess, tokens) if own is None else replace(own.context, guess=guess)
         context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
         spec = search_spec(strategy, context, max_length, device_name)
-        scheduler: Scheduler[Decoded] = Scheduler(session, guess, strategy.batch_size)
+        scheduler: Scheduler[Decoded] = Scheduler(session, guess, batch_size)
         tickets = [scheduler.add(SourceRequest(source, spec)) for source in sources]
         answers = dict(scheduler.finish())
     decoded = [answers[ticket] for ticket in tickets]
     found = _hypotheses(decoded, strategy.answer_count, special_ids, scheduler.statistics)
     return found.to(device)
+
+
+class _Opened(NamedTuple):
+    """A session on a model, the size of its target vocabulary, and sources in a batch."""
+
+    session: Session
+    vocab_size: int
+    batch_size: int
 
 
 def _open(
@@ -190,26 +206,30 @@ def _open(
     device: torch.device,
     sequences: Sequence[Sequence[int]],
     max_length: int,
-) -> tuple[Session, int]:
-    """A session on a model, and the size of its target vocabulary.
+) -> _Opened:
+    """Open a session on a model.
 
     Raises ValueError for an unsupported model.
     """
     if isinstance(model, Engine):
         spec = model.spec
         check_sources(sequences, max_length, spec.max_positions, spec.source_vocab_size)
-        return model.session(batch_size), spec.target_vocab_size
+        return _Opened(model.session(batch_size), spec.target_vocab_size, batch_size)
     if is_hugging_face(model):
         from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
-        source_vocab_size = model.get_encoder().get_input_embeddings().num_embeddings
-        check_sources(sequences, max_length, longest_sequence(model), source_vocab_size)
-        return session, session.vocab_size
+        check_sources(sequences, max_length, longest_sequence(model), session.source_vocab_size)
+        if sequences:
+            session.check(min(sequences, key=len))
+        return _Opened(session, session.vocab_size, batch_size)
     adapted = adapt(model, special_ids.pad_id, device)
-    decoder = model[1] if isinstance(model, tuple | list) else model
-    owner = getattr(decoder, "__self__", decoder)  # of a bound method
-    return ModuleSession(adapted, batch_size), probe(owner, adapted, sequences, max_length)
+    parts = model if isinstance(model, tuple | list) else (model,)
+    vocab_size, flaw = probe(parts, adapted, sequences, max_length)
+    if flaw and batch_size > 1 and len({len(each) for each in sequences}) > 1:
+        warnings.warn(f"{flaw}: molspec decodes one source at a time", stacklevel=4)
+        batch_size = 1
+    return _Opened(ModuleSession(adapted, batch_size), vocab_size, batch_size)
 
 
 def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:

@@ -177,4 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # Graphs that a search saves name the classes' module, and "__main__" cannot be read again.
+    from molspec.planners import syntheseus
+
+    syntheseus.main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -28,6 +28,20 @@ def is_hugging_face(model: object) -> bool:
     return isinstance(model, nn.Module) and bool(encoder_decoder)
 
 
+def unwrapped(model: Any) -> Any:
+    """The model in a wrapper, such as a LightningModule, that is no supported model itself."""
+    while isinstance(model, nn.Module) and not (_has_methods(model) or is_hugging_face(model)):
+        inner = getattr(model, "model", None)
+        if isinstance(model, Transformer) or not isinstance(inner, nn.Module):
+            break
+        model = inner
+    return model
+
+
+def _has_methods(model: object) -> bool:
+    return hasattr(model, "encode_src") and hasattr(model, "decode_tgt")
+
+
 def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDecoder:
     """Wrap a module or a pair of callables as an `EncoderDecoder`.
 
@@ -39,20 +53,41 @@ def adapt(model: object, pad_id: int, device: torch.device | None) -> EncoderDec
         return _adapted(encode, decode, pad_id, device or torch.device("cpu"))
     if isinstance(model, Transformer):
         encode, decode = model.encode, model.decode
-    elif (
-        isinstance(model, nn.Module)
-        and hasattr(model, "encode_src")
-        and hasattr(model, "decode_tgt")
-    ):
+    elif isinstance(model, nn.Module) and _has_methods(model):
         encode, decode = model.encode_src, model.decode_tgt
     else:
-        raise ValueError(f"model is a {type(model).__name__}: expected {LOOKED_FOR}")
+        raise ValueError(
+            f"model is a {type(model).__name__}: expected {LOOKED_FOR}{_glue(model, pad_id)}"
+        )
 
     def encode_masked(source_ids: Tensor) -> Tensor:
         memory: Tensor = encode(source_ids, source_ids == pad_id)
         return memory
 
     return _adapted(encode_masked, decode, pad_id, device_of(model), offset_shape=(-1, 1))
+
+
+def _glue(model: object, pad_id: int) -> str:
+    """Three lines that make a pair of callables of a model's own methods, for messages."""
+    if not isinstance(model, nn.Module):
+        return ""
+    names = [name for name in ("encode", "decode") if hasattr(model, name)]
+    if len(names) < 2:
+        names = ["encoder", "decoder"]
+    first, second = (f"model.{name}{_arguments(model, name)}" for name in names)
+    return (
+        ". For this class write, with its arguments filled in,\n"
+        f"    encode = lambda ids: {first}  # [batch, length, ...]; ids == {pad_id} is padding\n"
+        f"    decode = lambda ids, memory, padding: {second}  # causal; the output layer too\n"
+        "    molspec.decode((encode, decode), source_ids, ...)  # padding is True at padding"
+    )
+
+
+def _arguments(owner: object, name: str) -> str:
+    """The names of a method's arguments, as in a call."""
+    method = getattr(owner, name, None)
+    method = method.forward if isinstance(method, nn.Module) else method
+    return f"({', '.join(inspect.signature(method).parameters)})" if callable(method) else "(...)"
 
 
 def _adapted(
@@ -78,6 +113,16 @@ def device_of(model: nn.Module) -> torch.device:
     """The device of a module's parameters; the CPU if it has none."""
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
+
+
+def modules_behind(parts: Sequence[Any]) -> list[nn.Module]:
+    """Modules that are parts themselves, own a bound method, or are named in a function."""
+    found = [getattr(part, "__self__", part) for part in parts]
+    for function in filter(inspect.isfunction, parts):
+        named = inspect.getclosurevars(function)
+        found += [*named.nonlocals.values(), *named.globals.values()]
+    modules = (each for each in found if isinstance(each, nn.Module))
+    return list({id(each): each for each in modules}.values())
 
 
 def _offset_name(decode: Callable[..., Any]) -> str | None:

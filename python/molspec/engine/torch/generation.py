@@ -33,7 +33,7 @@ def generation_settings(model: Any) -> Mapping[str, Any]:
 def longest_sequence(model: Any) -> int | None:
     """Maximum ids of a source and of a target, if a config of the model or its stacks has them."""
     stacks = (model, model.get_encoder(), model.get_decoder())
-    configs = (getattr(stack, "config", None) for stack in stacks)
+    configs = (getattr(stack, "config", None) for stack in stacks)  # FSMT's stacks have none
     found = (getattr(config, "max_position_embeddings", None) for config in configs)
     return min((number for number in found if number is not None), default=None)
 

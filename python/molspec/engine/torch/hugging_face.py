@@ -7,7 +7,9 @@ through the decoder. Keys and values of the memory are computed once a query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
@@ -15,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput
 
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.torch.adapters import device_of
+from molspec.engine.torch.agreement import change, coarsest, rounding
 from molspec.engine.torch.generation import (
     generation_settings,
     warn_of_processors,
@@ -33,6 +35,9 @@ from molspec.engine.torch.module import (
 )
 from molspec.engine.torch.rows import IntArray, Rows
 
+#: Models whose cache has been tested.
+_checked: weakref.WeakSet[Any] = weakref.WeakSet()
+
 
 class HuggingFaceSession(RowsSession):
     """A batch of queries on a model of transformers.
@@ -45,6 +50,8 @@ class HuggingFaceSession(RowsSession):
         super().__init__(query_count, device_of(model))
         self._model = model
         self._bos_id = bos_id
+        #: The class of the encoder's output.
+        self._output: Any = None
         self._pad_id = pad_id
         #: Keys and values of memories [query, length, layer, 2, head, head_dim].
         self._memory_caches = Memories(query_count)
@@ -64,8 +71,58 @@ class HuggingFaceSession(RowsSession):
         if output is None:
             kind = type(self._model).__name__
             raise ValueError(f"model is a {kind}: expected one with an output layer")
-        size: int = output.weight.shape[0]
+        size: int = getattr(output, "out_features", None) or output.weight.shape[0]
         return size
+
+    @property
+    def source_vocab_size(self) -> int:
+        """Number of ids that the encoder embeds. Raises ValueError for one without embeddings."""
+        with self._refused():
+            size: int = self._model.get_encoder().get_input_embeddings().num_embeddings
+        return size
+
+    def check(self, source: Sequence[int]) -> None:
+        """Raise ValueError unless logits on the cache are those without it; once for a model.
+
+        Takes an encode and three decodes of few tokens.
+        """
+        if self._model in _checked:
+            return
+        ids = [(self._bos_id + place) % self.vocab_size for place in range(4)]
+        target_ids = torch.tensor([ids], device=self._device)
+        source_ids = torch.tensor([source], device=self._device)
+        visible = torch.ones_like(source_ids)
+        with self._refused():
+            output = self._model.get_encoder()(input_ids=source_ids, attention_mask=visible)
+            memory, self._output = output.last_hidden_state, type(output)
+            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+            parts = target_ids.split(2, dim=1)
+            cached = torch.cat([self._decode(each, memory, visible, cache) for each in parts], 1)
+            whole = self._decode(target_ids, memory, visible, None)
+        difference = change(whole, cached)
+        if difference > rounding(whole, coarsest([self._model], [memory, whole])):
+            raise ValueError(self._refusal(f"log-probabilities change by {difference:.2g}"))
+        _checked.add(self._model)
+
+    def _refusal(self, reason: object) -> str:
+        return (
+            f"model is a {type(self._model).__name__}, which does not read several tokens on the "
+            f"usual cache of transformers ({reason}). For this class write\n"
+            "    encode = lambda ids: model.get_encoder()(ids, attention_mask=(ids != "
+            f"{self._pad_id}).long())[0]\n"
+            "    decode = lambda ids, memory, padding: model(decoder_input_ids=ids, "
+            "encoder_outputs=BaseModelOutput(memory), attention_mask=(~padding).long(), "
+            "use_cache=False).logits\n"
+            "    molspec.decode((encode, decode), source_ids, ...)  # after model.eval()"
+        )
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Turn errors of classes with interfaces of their own into ValueError."""
+        try:
+            yield
+        except (AttributeError, AssertionError, TypeError, KeyError, RuntimeError) as error:
+            raise ValueError(self._refusal(error)) from error
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows, and the keys and values of their memories."""
@@ -74,7 +131,8 @@ class HuggingFaceSession(RowsSession):
         columns = torch.arange(source_ids.shape[1], device=self._device)
         visible = (columns < torch.tensor(lengths, device=self._device)[:, None]).long()
         encoder = self._model.get_encoder()
-        memory = encoder(input_ids=source_ids, attention_mask=visible).last_hidden_state
+        output = encoder(input_ids=source_ids, attention_mask=visible)
+        memory, self._output = output.last_hidden_state, type(output)
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         target_ids = torch.full((len(sources), 1), self._bos_id, device=self._device)
         self._decode(target_ids, memory, visible, cache)
@@ -97,14 +155,18 @@ class HuggingFaceSession(RowsSession):
         return take(logits, picked.rows, picked.positions - first)
 
     def _decode(
-        self, target_ids: Tensor, memory: Tensor, visible: Tensor, cache: EncoderDecoderCache
+        self,
+        target_ids: Tensor,
+        memory: Tensor,
+        visible: Tensor,
+        cache: EncoderDecoderCache | None,
     ) -> Tensor:
-        """Logits [row, column, vocab] after target ids, which join the cache."""
+        """Logits [row, column, vocab] after target ids, which join the cache if there is one."""
         logits: Tensor = self._model(
             decoder_input_ids=target_ids,
-            encoder_outputs=BaseModelOutput(last_hidden_state=memory),
+            encoder_outputs=self._output(last_hidden_state=memory),
             attention_mask=visible,
-            use_cache=True,
+            use_cache=cache is not None,
             return_dict=True,
             **{self._cache_argument: cache},
         ).logits

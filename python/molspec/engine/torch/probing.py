@@ -6,14 +6,33 @@ import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from molspec.engine.torch.module import EncoderDecoder, check_logits, encoded
+from molspec.engine.torch.adapters import modules_behind
+from molspec.engine.torch.agreement import (
+    COLUMNS,
+    POLARITY,
+    Trial,
+    change,
+    check_repeats,
+    coarsest,
+    logits_of,
+    rounding,
+)
+from molspec.engine.torch.module import EncoderDecoder, encoded
 
 _SEED = 0
+
+
+class Probed(NamedTuple):
+    """The size of a model's target vocabulary, and why its sources cannot share a batch."""
+
+    vocab_size: int
+    flaw: str | None
 
 
 @dataclass
@@ -22,43 +41,72 @@ class _Known:
 
     ids: set[int] = field(default_factory=set)
     max_length: int = 0
+    columns: int = 0
+    flaw: str | None = None
 
 
-_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+#: By the object behind encode, by the object behind decode.
+_known: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, dict[int, _Known]]]
+_known = weakref.WeakKeyDictionary()
 
 
 def probe(
-    owner: Any, model: EncoderDecoder, sequences: Sequence[Sequence[int]], max_length: int
-) -> int:
-    """Test a model in a few calls for the ids and lengths of a decode; return its vocab size.
+    parts: Sequence[Any],
+    model: EncoderDecoder,
+    sequences: Sequence[Sequence[int]],
+    max_length: int,
+) -> Probed:
+    """Test a model in a few calls for the ids and lengths of a decode.
 
-    owner: the object behind `model`, which identifies it in later calls.
+    parts: encode and decode, or one module, which identify the model in later calls. The first call
+    takes 4 encodes and 4 decodes, of which 3 are of few tokens; later ones 1 and 1.
 
     Raises ValueError if a source's id or length, or max_length, is beyond the model's tables, or if
-    its decoder sees later tokens or returns probabilities.
+    its answers would be wrong: see `agreement`.
     """
-    known = _known_of(owner)
+    owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method
+    modules = modules_behind(parts)
+    known = _known_of(owners[0], owners[-1], model.pad_id)
     ids = {each for sequence in sequences for each in sequence} - known.ids
-    with _lookups_checked(owner):
+    long = max(sequences, key=len)
+    with _lookups_checked(modules):
         memory = _longest_memory(model, sequences, ids)
         _check_ids(model, ids)
         vocab_size = _vocab_size(model, memory)
-        if max_length > known.max_length:
-            _check_decoder(model, memory, vocab_size, max_length)
+        columns = max(1, min(COLUMNS, max_length - 1)) if len(long) > 1 else 0
+        untried = columns > known.columns
+        if max_length > known.max_length or untried:
+            _check_width(modules, vocab_size, memory)
+            eps = coarsest(modules, [memory])
+            target_ids, logits = _check_decoder(model, long, memory, vocab_size, max_length, eps)
+            if untried:
+                short = min(sequences, key=len)
+                short = short if len(short) < len(long) else long[: len(long) // 2]
+                known.flaw = Trial(
+                    model,
+                    (short, long),
+                    (encoded(model, [short]), memory),
+                    target_ids[1, :columns],
+                    logits[1, :columns],
+                    coarsest(modules, [memory, logits]),
+                ).flaw()
+    known.columns = max(known.columns, columns)
     known.ids |= ids
     known.max_length = max(known.max_length, max_length)
-    return vocab_size
+    return Probed(vocab_size, known.flaw)
 
 
 def check_decoder(model: EncoderDecoder, source: Sequence[int], max_length: int) -> None:
     """Raise ValueError as `probe` does for a decoder."""
     memory = encoded(model, [source])
-    _check_decoder(model, memory, _vocab_size(model, memory), max_length)
+    eps = coarsest((), [memory])
+    _check_decoder(model, source, memory, _vocab_size(model, memory), max_length, eps)
 
 
-def _known_of(owner: Any) -> _Known:
+def _known_of(encoder: Any, decoder: Any, pad_id: int) -> _Known:
     try:
-        return _known.setdefault(owner, _Known())
+        by_decoder = _known.setdefault(encoder, weakref.WeakKeyDictionary())
+        return by_decoder.setdefault(decoder, {}).setdefault(pad_id, _Known())
     except TypeError:  # neither hash nor weak reference
         return _Known()
 
@@ -84,40 +132,51 @@ def _check_ids(model: EncoderDecoder, ids: Collection[int]) -> None:
         return
     try:
         encoded(model, [[each] for each in ids])
-    except IndexError as error:
-        most = max(each for each in ids if _fails(model, each))
-        raise ValueError(
-            f"source_ids holds {most}: the model itself fails there, {error}"
-        ) from error
-
-
-def _fails(model: EncoderDecoder, source_id: int) -> bool:
-    try:
-        encoded(model, [[source_id]])
-    except IndexError:
-        return True
-    return False
+    except (IndexError, RuntimeError, ValueError, AssertionError):
+        for each in sorted(ids, reverse=True):  # one by one, as the model may take one source only
+            try:
+                encoded(model, [[each]])
+            except IndexError as error:
+                raise ValueError(
+                    f"source_ids holds {each}: the model itself fails there, {error}"
+                ) from error
+            except RuntimeError as error:
+                raise ValueError(
+                    f"encode fails for one source of one id, {error}; {POLARITY}"
+                ) from error
 
 
 def _vocab_size(model: EncoderDecoder, memory: Tensor) -> int:
     """The size and type of the model's distributions."""
-    target_ids = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
-    return _logits(model, target_ids, memory).shape[2]
+    return logits_of(
+        model, torch.zeros(1, 1, dtype=torch.int64, device=model.device), memory
+    ).shape[2]
 
 
-def _logits(model: EncoderDecoder, target_ids: Tensor, memory: Tensor) -> Tensor:
-    rows = memory.expand(len(target_ids), *memory.shape[1:])
-    mask = torch.zeros(rows.shape[:2], dtype=torch.bool, device=model.device)
-    logits = model.decode_unpadded(target_ids, rows, mask)
-    check_logits(logits, target_ids)
-    return logits
+def _check_width(modules: Sequence[nn.Module], width: int, memory: Tensor) -> None:
+    """Raise ValueError for hidden states: as wide as the memory, and as no vocabulary."""
+    parts = chain.from_iterable(module.modules() for module in modules)
+    tables = [part for part in parts if isinstance(part, nn.Embedding)]
+    wide = bool(tables) and all(table.embedding_dim == width for table in tables)
+    if wide and memory.shape[-1] == width and all(t.num_embeddings != width for t in tables):
+        raise ValueError(
+            f"decode gives {width} values a token, as wide as the embeddings: expected logits; "
+            "apply the output layer too"
+        )
 
 
-def _check_decoder(model: EncoderDecoder, memory: Tensor, vocab_size: int, max_length: int) -> None:
+def _check_decoder(
+    model: EncoderDecoder,
+    source: Sequence[int],
+    memory: Tensor,
+    vocab_size: int,
+    max_length: int,
+    eps: float,
+) -> tuple[Tensor, Tensor]:
     """Decode two targets that differ in their second half: the first half must not change."""
     target_ids = _two_targets(vocab_size, model.pad_id, max_length)
     try:
-        logits = _logits(model, target_ids.to(model.device), memory)
+        logits = logits_of(model, target_ids, memory)
     except (IndexError, RuntimeError) as error:
         raise ValueError(
             f"max_length is {max_length}: the model itself fails there, {error}"
@@ -127,21 +186,15 @@ def _check_decoder(model: EncoderDecoder, memory: Tensor, vocab_size: int, max_l
             "the model's decoder gives probabilities, which sum to 1: expected logits, or their "
             "log_softmax"
         )
-    change = _change(*logits[:, : max_length // 2])
-    if change > _rounding(logits):
+    eps = max(eps, torch.finfo(logits.dtype).eps)
+    changed = change(*logits[:, : max_length // 2])
+    if changed > rounding(logits, eps):
+        check_repeats(model, source, memory, target_ids[:1], eps)
         raise ValueError(
             "the model's decoder is not causal: the log-probability of a token changes by "
-            f"{change:.2g} with later tokens; does the decoder mask them?"
+            f"{changed:.2g} with later tokens; does the decoder mask them?"
         )
-
-
-def _change(first: Tensor, second: Tensor) -> float:
-    """Largest difference of the log-probabilities [token, vocab] of the likeliest tokens."""
-    if len(first) == 0:
-        return 0.0
-    top = first.argmax(dim=-1, keepdim=True)
-    likeliest = (each.log_softmax(dim=-1).gather(1, top) for each in (first, second))
-    return float(torch.sub(*likeliest).abs().nan_to_num().max())
+    return target_ids, logits
 
 
 def _two_targets(vocab_size: int, pad_id: int, length: int) -> Tensor:
@@ -159,18 +212,12 @@ def _are_probabilities(logits: Tensor) -> bool:
     """Whether they sum to 1 and none is negative; rows with a single 1 may be logits."""
     sums = logits.double().sum(dim=-1)
     between = (logits > 0) & (logits < 1)
-    near = (sums - 1).abs().max() <= _rounding(logits)
+    near = (sums - 1).abs().max() <= rounding(logits, torch.finfo(logits.dtype).eps)
     return bool((logits >= 0).all() and between.any() and near)
 
 
-def _rounding(logits: Tensor) -> float:
-    """The allowed difference of equal logits in two rows of a batch."""
-    largest = float(logits.amax(dim=-1).abs().nan_to_num().max())
-    return float(torch.finfo(logits.dtype).eps ** 0.5) * max(1.0, largest)
-
-
 @contextmanager
-def _lookups_checked(owner: Any) -> Iterator[None]:
+def _lookups_checked(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Check look-ups in the model's tables: on a device an invalid one would end the process."""
 
     def check(table: Any, arguments: tuple[Any, ...]) -> None:
@@ -180,8 +227,8 @@ def _lookups_checked(owner: Any) -> Iterator[None]:
                 f"an nn.Embedding of {table.num_embeddings} rows is indexed with {int(ids.max())}"
             )
 
-    modules = owner.modules() if isinstance(owner, nn.Module) else ()
-    tables = [part for part in modules if isinstance(part, nn.Embedding)]
+    parts = {part for module in modules for part in module.modules()}
+    tables = [part for part in parts if isinstance(part, nn.Embedding)]
     handles = [table.register_forward_pre_hook(check) for table in tables]
     try:
         yield

@@ -1,0 +1,313 @@
+"""Wrong glue between a user's model and `decode` is refused, or decoded rightly with a warning."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from molspec import decode
+from tests.drop_in.loops import greedy, module_steps
+from tests.drop_in.models import (
+    BOS,
+    EOS,
+    PAD,
+    OffsetTransformer,
+    PlainTransformer,
+    callables,
+    randomise,
+)
+
+IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
+PAIR = [[BOS, 5, 6, 7, 8, 9, 4, EOS], [BOS, 9, EOS]]
+INPUTS = {"two lengths": PAIR, "one source": PAIR[:1], "one length": [PAIR[0], PAIR[0][::-1]]}
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+def glue(model: PlainTransformer, **changes: Any) -> tuple[Callable[..., Any], ...]:
+    """Functions over a right module, with a mistake."""
+    source_mask = changes.get("source_mask", lambda ids: ids == PAD)
+    memory_mask = changes.get("memory_mask", lambda padding: padding)
+    output = changes.get("output", lambda logits: logits)
+    shift = changes.get("shift", lambda ids: ids)
+
+    def encode(ids: Tensor) -> Tensor:
+        return model.encode_src(ids, source_mask(ids))
+
+    def decode_rows(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        return output(model.decode_tgt(shift(ids), memory, memory_mask(padding)))
+
+    return encode, decode_rows
+
+
+def plain(**options: Any) -> PlainTransformer:
+    return PlainTransformer(seed=14, **options).eval()
+
+
+class TargetMaskInverted(PlainTransformer):
+    def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        future = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
+        return (future | (tgt != PAD)[:, None]).repeat_interleave(2, dim=0)
+
+
+class OffsetIgnored(OffsetTransformer):
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        return super()._decode(tgt, memory, mask, torch.zeros_like(offset))
+
+
+class LengthFirst(PlainTransformer):
+    """The layers expect [length, batch, width], and get [batch, length, width]."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]]
+        return self.transformer.encoder(hidden.transpose(0, 1)).transpose(0, 1)
+
+
+class Cached(PlainTransformer):
+    """Its positions go on after those of the last call."""
+
+    _begin = 0
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        self._begin += 1
+        return super()._decode(tgt, memory, mask, offset - self._begin)
+
+
+class FromTheEnd(PlainTransformer):
+    """Its positions count from the last column."""
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        return super()._decode(tgt, memory, mask, offset - (40 - tgt.shape[1]))
+
+
+INVERTED = "padding masks are True at padding"
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a module in training mode": (lambda: callables(plain().train()), r"call .eval\(\) on the mod"),
+    "a decoder in training mode": (
+        lambda: (callables(plain())[0], callables(plain().train())[1]),
+        r"^two calls of decode with the same input differ: call .eval\(\)",
+    ),
+    "the memory's mask inverted": (
+        lambda: glue(plain(), memory_mask=torch.logical_not),
+        INVERTED,
+    ),
+    "the source's mask inverted": (
+        lambda: glue(plain(), source_mask=lambda ids: ids != PAD),
+        INVERTED,
+    ),
+    "the source's mask inverted, without nested tensors": (
+        lambda: glue(plain(norm_first=True), source_mask=lambda ids: ids != PAD),
+        INVERTED,
+    ),
+    "the target's mask inverted": (lambda: TargetMaskInverted(seed=14), INVERTED),
+    "an ignored offset": (lambda: OffsetIgnored(seed=14), "with padding on the left of target_ids"),
+    "length before batch": (lambda: LengthFirst(seed=14), "^encode sees padding or oth"),
+    "targets shifted inside": (
+        lambda: glue(plain(), shift=lambda ids: nn.functional.pad(ids[:, :-1], (1, 0), value=BOS)),
+        "^decode gives the logits of another step",
+    ),
+    "hidden states": (lambda: hidden_states(), "as wide as the embeddings: expected logits"),
+    "positions kept between calls": (lambda: Cached(seed=14), r"and keep nothing between calls"),
+    "positions from the end": (lambda: FromTheEnd(seed=14), "positions from the left"),
+    "rows that must be alone": (
+        lambda: glue(plain(), shift=lambda ids: ids.reshape(1, -1)),
+        "the model itself fails there",
+    ),
+}
+
+
+def hidden_states() -> PlainTransformer:
+    model = plain()
+    model.next_token_classifier = nn.Identity()
+    return model
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_wrong_glue_is_refused(mistake: str, inputs: str) -> None:
+    make, message = REFUSED[mistake]
+    with pytest.raises(ValueError, match=message):
+        decode(make(), INPUTS[inputs], **IDS)
+
+
+def unmasked(ids: Tensor) -> Tensor:
+    return torch.zeros(ids.shape, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("ignored", ["source", "memory", "both"])
+@pytest.mark.parametrize("options", [{}, {"n_best": 3}], ids=str)
+def test_masks_that_are_ignored_are_named_and_not_needed(
+    ignored: str, options: dict[str, Any]
+) -> None:
+    model = plain().double()
+    changes = {f"{name}_mask": unmasked for name in ("source", "memory") if ignored != name}
+    if ignored != "both":
+        changes = {f"{ignored}_mask": unmasked}
+    functions = glue(model, **changes)
+    with pytest.warns(
+        UserWarning, match=r"ignores .*: molspec decodes one source at a time"
+    ) as got:
+        found = decode(functions, PAIR, **IDS, **options)
+    assert ("encode ignores" in str(got[0].message)) == (ignored != "memory")
+    assert ("decode ignores" in str(got[0].message)) == (ignored != "source")
+    assert got[0].filename == __file__
+    expected = decode(model, PAIR, **IDS, **options)
+    assert torch.equal(found.sequences, expected.sequences)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decode(functions, PAIR[:1], **IDS, **options)
+        decode(functions, PAIR, batch_size=1, **IDS, **options)
+
+
+def test_models_of_one_source_are_tested_too() -> None:
+    model = plain().train()
+    model.transformer.encoder.eval()
+
+    def encode(ids: Tensor) -> Tensor:
+        (source,) = ids
+        return model.encode_src(source[None], ids == PAD)
+
+    def decode_rows(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        return model.decode_tgt(ids, memory, padding)
+
+    with pytest.raises(ValueError, match=r"call .eval\(\) on the module"):
+        decode((encode, decode_rows), PAIR, **IDS, drafter="none")
+
+
+def test_models_of_one_source_decode_one_at_a_time() -> None:
+    model = plain()
+
+    def encode(ids: Tensor) -> Tensor:
+        (source,) = ids
+        return model.encode_src(source[None], ids == PAD)
+
+    with pytest.warns(UserWarning, match="^the model fails for two sources of different lengths"):
+        found = decode((encode, model.decode_tgt), PAIR, **IDS)
+    assert torch.equal(found.sequences, decode(model, PAIR, **IDS).sequences)
+
+
+class Annotated(nn.Module):
+    """The interface of the Annotated Transformer: masks are True where attention may look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = plain()
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
+        return self.inner.encode_src(src, ~src_mask[:, 0])
+
+    def decode(self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor) -> Tensor:
+        inner, rows = self.inner, (~tgt_mask).expand(len(tgt), -1, -1).repeat_interleave(2, dim=0)
+        hidden = inner.tgt_token_featurizer(tgt) + inner.positions[: tgt.shape[1]]
+        return inner.transformer.decoder(
+            hidden, memory, tgt_mask=rows, memory_key_padding_mask=~src_mask[:, 0]
+        )
+
+    def generator(self, hidden: Tensor) -> Tensor:
+        return self.inner.next_token_classifier(hidden).log_softmax(dim=-1)
+
+
+def annotated(**changes: Any) -> tuple[Callable[..., Any], ...]:
+    model = Annotated()
+    generator = changes.get("generator", model.generator)
+    memory_mask = changes.get("memory_mask", lambda padding: ~padding[:, None])
+
+    def encode(ids: Tensor) -> Tensor:
+        return model.encode(ids, (ids != PAD)[:, None])
+
+    def decode_rows(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        subsequent = torch.ones(1, ids.shape[1], ids.shape[1], dtype=torch.bool).tril()
+        return generator(model.decode(memory, memory_mask(padding), ids, subsequent))
+
+    return encode, decode_rows
+
+
+class Recurrent(nn.Module):
+    """Packs its sources, so that padding changes nothing; its decoder reads their mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.embedding, self.output = nn.Embedding(15, 16), nn.Linear(16, 15)
+        self.encoder = nn.GRU(16, 8, batch_first=True, bidirectional=True)
+        self.decoder = nn.GRU(32, 16, batch_first=True)
+        randomise(self)
+
+    def encode_src(self, src: Tensor, padding: Tensor) -> Tensor:
+        lengths = (~padding).sum(dim=1)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.embedding(src), lengths, batch_first=True, enforce_sorted=False
+        )
+        return nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True)[0]
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        seen = (~padding)[:, :, None]
+        mean = (memory * seen).sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True)
+        inputs = torch.cat((self.embedding(tgt), mean.expand(-1, tgt.shape[1], -1)), dim=2)
+        return self.output(self.decoder(inputs)[0])
+
+
+class Unigram(nn.Module):
+    """Reads neither its source nor its targets."""
+
+    def encode_src(self, src: Tensor, padding: Tensor) -> Tensor:
+        return src[:, :, None].float()
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        return torch.arange(15.0).expand(*tgt.shape, 15)
+
+
+class Lightning(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+
+RIGHT: dict[str, Callable[[], Any]] = {
+    "module": plain,
+    "pre-norm": lambda: plain(norm_first=True),
+    "offsets": lambda: OffsetTransformer(seed=14),
+    "functions with offsets": lambda: callables(plain()),
+    "Annotated Transformer": annotated,
+    "recurrent": Recurrent,
+    "neither reads": Unigram,
+    "a wrapper's model": lambda: Lightning(plain().train()),
+    "bfloat16": lambda: plain().bfloat16(),
+    "float16": lambda: plain().half(),
+    "int8": lambda: torch.ao.quantization.quantize_dynamic(Recurrent()),
+}
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("kind", RIGHT)
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_right_models_are_not_refused(kind: str, inputs: str) -> None:
+    """A warning would fail this too."""
+    decode(RIGHT[kind](), INPUTS[inputs], **IDS)
+
+
+def test_annotated_functions_give_the_answers_of_their_own_loop() -> None:
+    encode, decode_rows = annotated()
+    found = decode((encode, decode_rows), PAIR, **IDS)
+    for source, row, log_prob in zip(PAIR, found.sequences, found.log_probs, strict=True):
+        tokens, expected = greedy(module_steps(encode, decode_rows, source), BOS, EOS, 12)
+        assert row[0, : len(tokens)].tolist() == tokens
+        assert math.isclose(float(log_prob[0]), expected, abs_tol=1e-4)
+
+
+def test_a_refused_class_comes_with_its_glue() -> None:
+    with pytest.raises(ValueError, match="model is a Annotated: expected") as refused:
+        decode(Annotated(), PAIR, **IDS)
+    assert "encode = lambda ids: model.encode(src, src_mask)" in str(refused.value)
+    assert "model.decode(memory, src_mask, tgt, tgt_mask)" in str(refused.value)
+    with pytest.raises(
+        ValueError, match=r"model\.encoder\(src, mask, .*\).*\n.*model\.decoder\(tgt"
+    ):
+        decode(nn.Transformer(16, 2, 1, 1, 16, batch_first=True), PAIR, **IDS)
