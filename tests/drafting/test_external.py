@@ -22,8 +22,10 @@ from molspec.drafting import (
     merged,
 )
 from molspec.drafting.merging import merge
+from molspec.options import PredictOptions
 from molspec.predictor import Model
 from molspec.results import Result
+from molspec.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
 from tests.test_decoder import drafting_model
@@ -104,7 +106,8 @@ def test_external_drafts_do_not_change_answers(dtype: str, name: str, batch_size
         assert calls[0] <= calls[1] if options else calls[0] < calls[1]
         if isinstance(drafter, Recorded):
             assert drafter.live == {}
-            assert max(drafter.batches) == min(batch_size, len(QUERIES))
+            together = queries_together(PredictOptions(**shared), "cpu")
+            assert max(drafter.batches) == min(together, len(QUERIES))
 
 
 def test_drafter_with_right_answers_halves_decoder_calls(model: Model) -> None:
