@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from molspec import _native
 from molspec._native import Decoded, Hypothesis
@@ -36,6 +36,9 @@ from molspec.results import (
 )
 from molspec.strategy import search_spec
 from molspec.task import Task
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
 #: Cached plans, for other requests with the same options.
 MOST_PLANS = 64
@@ -121,10 +124,15 @@ class Decoder(Scheduler[Result]):
         if (kept := self._plans.get(id(given))) is not None:
             return kept[1]
         plan = self._model.plan(given, self.batch_size)
-        for oldest in list(self._plans)[: 1 - MOST_PLANS]:
-            self._plans.pop(oldest, None)  # another thread may have dropped it
-        self._plans[id(given)] = given, plan
+        keep(self._plans, id(given), (given, plan))
         return plan
+
+
+def keep(plans: dict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
+    """Add to the newest `MOST_PLANS` plans; threads may do so at once."""
+    for oldest in list(plans)[: 1 - MOST_PLANS]:
+        plans.pop(oldest, None)  # another thread may have dropped it
+    plans[key] = value
 
 
 class Plan:
@@ -134,8 +142,6 @@ class Plan:
         self.model = model
         self.options = options
         self._strategies: dict[int, Strategy] = {}
-        if options.drop_impossible and model.task is None:
-            raise ValueError("drop_impossible is True: expected a model whose task is known")
         self.strategy()
 
     @property

@@ -12,7 +12,7 @@ import torch
 
 from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.decoder import MOST_PLANS, Decoder, Plan
+from molspec.decoder import MOST_PLANS, Decoder, Plan, keep
 from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, choose_device, make_engine
 from molspec.model.copying import copied_between_processes
@@ -223,9 +223,7 @@ class Model:
             options = replace(options, batch_size=batch_size)
         plan = Plan(self, self.resolved(options))
         if named and plan.is_shared:
-            for oldest in list(self._plans)[: 1 - MOST_PLANS]:
-                self._plans.pop(oldest, None)  # another thread may have dropped it
-            self._plans[key] = plan
+            keep(self._plans, key, plan)
         return plan
 
     def resolved(self, options: PredictOptions) -> PredictOptions:
@@ -244,6 +242,8 @@ class Model:
                 f"augmentations is {options.augmentations}: expected 1 where queries are decoded "
                 "as given"
             )
+        if options.drop_impossible and self.task is None:
+            raise ValueError("drop_impossible is True: expected a model whose task is known")
         options.length_limit(self.spec.max_positions)
         if options.drafter is not None:
             self.context.check(options.configuration)

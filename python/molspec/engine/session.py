@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
 from molspec import _native
@@ -90,11 +89,6 @@ def check_source_length(length: int, longest: int) -> None:
     """Raise RuntimeError for a source of no ids, or of more than a model's positions."""
     if not 1 <= length <= longest:
         raise RuntimeError(f"source has {length} ids: expected 1 to {longest}")
-
-
-def integers(values: Sequence[int], dtype: torch.dtype = torch.int32) -> Tensor:
-    """A tensor [value]."""
-    return torch.tensor(values, dtype=dtype, device="cpu")
 
 
 def grown(buffer: Tensor, rows: int) -> Tensor:

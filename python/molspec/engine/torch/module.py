@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from molspec import ops
-from molspec.engine.session import Session, integers
+from molspec.engine.session import Session
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
 #: The cost of a call of the model in padded columns: calls are cheap on a CPU, and a GPU computes a
@@ -204,7 +204,7 @@ def encoded(model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> Tensor:
 
 def pad_right(sequences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Sequences as one tensor int64 [sequence, longest]."""
-    tensors = [integers(sequence, torch.int64) for sequence in sequences]
+    tensors = [torch.tensor(ids, dtype=torch.int64, device="cpu") for ids in sequences]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad_id)
 
 
