@@ -28,11 +28,11 @@ AIZYNTHFINDER = ("aizynthfinder==4.4.1", "numpy<2", "pandas<3", "pyarrow<22")
 
 #: The oldest, and those that the suite was run with; the newest of each is taken.
 TORCH = ("2.11", "2.13", "2.14")
-TORCH_TESTS = [f"tests/{part}" for part in ("drop_in", "engine", "ops", "search")]
+TORCH_TESTS = [f"tests/{part}" for part in ("drop_in", "engine", "search")]
 
 NATIVE_FOLDERS = ("csrc", "tests", "bench")
 NATIVE_SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh"}
-NATIVE_TESTS = [f"tests/{part}" for part in ("drafting", "engine", "ops", "search")]
+NATIVE_TESTS = [f"tests/{part}" for part in ("drafting", "engine", "search")]
 #: What a test starts as a process or forks is not instrumented.
 THREAD_TESTS = ("tests/engine/test_threads.py", "-k", "bits or share")
 
@@ -165,7 +165,13 @@ def aizynthfinder(session: nox.Session) -> None:
 def rdkit_2023(session: nox.Session) -> None:
     """Read and write what depends on RDKit with the oldest one that is allowed, and NumPy 1."""
     session.install(".[test,hugging-face]", "rdkit==2023.9.6", "numpy<2")
-    folders = ("text", "files", "checkpoints", "training/test_rooting.py", "test_predictor.py")
+    folders = (
+        "text",
+        "files",
+        "checkpoints",
+        "training/test_rooting.py",
+        "prediction/test_model.py",
+    )
     session.run("pytest", *(f"tests/{each}" for each in folders), *session.posargs)
 
 

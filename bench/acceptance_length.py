@@ -9,7 +9,7 @@ import torch
 from tests import reference
 
 from case import Case
-from molspec import ops
+from molspec.engine import ops
 
 
 def cases() -> Iterator[Case]:

@@ -28,8 +28,8 @@ import machine
 from molspec import Model, Result, load
 from molspec.drafting import LookAhead, WindowDrafts
 from molspec.evaluation import PairTable
-from molspec.options import PredictOptions
-from molspec.strategy import chosen_drafter, lookahead
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.strategy import chosen_drafter, lookahead
 
 #: The search that the others are compared with.
 BASE = "standard"

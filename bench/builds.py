@@ -32,9 +32,9 @@ from typing import IO, Any, cast
 
 import machine
 from molspec import checkpoints
+from molspec.checkpoints.bundled import locate
+from molspec.common.task import Task
 from molspec.evaluation import PairTable
-from molspec.models import locate
-from molspec.task import Task
 from shapes import SHAPES, widened
 
 _WORKER = Path(__file__).with_name("build_worker.py")

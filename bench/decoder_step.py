@@ -15,7 +15,7 @@ from tests import reference
 import ceilings
 from case import Case, Work
 from models import DTYPES, PREFIX_LENGTH, SOURCE_LENGTH, batch, packed_model, shapes
-from molspec import ops
+from molspec.engine import ops
 from molspec.model.spec import ModelSpec
 
 NODE_COUNTS = (1, 2, 4, 6, 8, 16, 32, 128)

@@ -22,8 +22,8 @@ import torch
 import machine
 import molspec
 from molspec import checkpoints
+from molspec.checkpoints.bundled import locate
 from molspec.evaluation import PairTable
-from molspec.models import locate
 from molspec.text import TokenizationError, Vocabulary
 from plain_transformer import PlainTransformer, WithCache, WithoutCache, beam_search, greedy
 

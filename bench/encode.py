@@ -10,7 +10,7 @@ from tests import reference
 import ceilings
 from case import Case, Work
 from models import DTYPES, batch, packed_model, shapes
-from molspec import ops
+from molspec.engine import ops
 from molspec.model.spec import ModelSpec
 
 SOURCE_LENGTHS = (20, 65, 200)

@@ -35,6 +35,7 @@ from torch import Tensor
 
 from molspec import checkpoints
 from molspec._native import Decoded
+from molspec.checkpoints.bundled import locate
 from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import (
     AnyDrafter,
@@ -43,13 +44,12 @@ from molspec.drafting import (
     TreeDraft,
     WindowDrafts,
 )
+from molspec.engine.ops import set_num_threads
 from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer
-from molspec.models import locate
-from molspec.ops import set_num_threads
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.strategy import search_spec
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.strategy import search_spec
 
 DTYPES = ("float32", "bfloat16", "int8")
 BATCH_SIZES = (1, 7, 32)

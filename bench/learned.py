@@ -25,8 +25,8 @@ import torch
 import machine
 from molspec import Model, checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.checkpoints.bundled import locate
 from molspec.evaluation import PairTable
-from molspec.models import locate
 from own import ablations, beams, memory, published, relaxed
 from own.drafters import PLACES, Counts, Workload, compared, counted, rows, with_all_tokens
 from own.pictures import picture

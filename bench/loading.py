@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import machine
 from molspec import checkpoints
-from molspec.models import locate
+from molspec.checkpoints.bundled import locate
 from shapes import SHAPES, reshaped
 
 DTYPES = ("int8", "bfloat16", "float32")

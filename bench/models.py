@@ -10,11 +10,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec.checkpoints.bundled import bundled_names, locate
+from molspec.engine import ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.models import bundled_names, locate
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 #: Source tokens of a query, and tokens decoded so far: the query is half decoded.

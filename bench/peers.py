@@ -23,7 +23,7 @@ from statistics import median
 
 import machine
 from molspec import evaluation, load
-from molspec.task import Task
+from molspec.common.task import Task
 from peering.convert import convert
 from peering.engines import SETTINGS
 from peering.planner import molecules

@@ -31,7 +31,7 @@ from random import Random
 from typing import Any
 
 import machine
-from molspec.journal import Journal, Kind
+from molspec.common.journal import Journal, Kind
 from molspec.planners.stock import read_stock
 from peering.convert import convert
 from peering.routes import markdown, picture

@@ -14,7 +14,7 @@ from case import Case
 from models import PREFIX_LENGTH
 from molspec import drafting
 from molspec._native import NativeDrafter
-from molspec.models import locate
+from molspec.checkpoints.bundled import locate
 from molspec.text import Vocabulary
 
 _SOURCE = "COC(=O)c1ccc(CN2CCN(c3ccccc3OC)CC2)cc1.[Li+].[OH-].C1CCOC1.CO.O"

@@ -21,10 +21,10 @@ from tqdm import tqdm
 
 import machine
 from molspec import Model, checkpoints
+from molspec.checkpoints.bundled import locate
 from molspec.drafting import WindowDrafts
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary
-from molspec.models import locate
-from molspec.options import PredictOptions
+from molspec.prediction.options import PredictOptions
 
 #: Numbers of queries of the published runs, whose times are minutes for all queries.
 PUBLISHED_QUERIES = {"product": 40_000, "retro": 5_007}

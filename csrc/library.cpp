@@ -1,7 +1,8 @@
 // Every operator of molspec, with its schema. The operators of the engine and of dense batches run
 // everywhere: ops/ defines them and checks their tensors, cpu/ and cuda/ compute them. The
-// operators of rounds on a device are for CUDA only: cuda/greedy_rows.h and cuda/beam_rows.h define
-// them. Their references are tests/reference and, for the rounds, search/.
+// operators of rounds on a device are for CUDA only: cuda/rounds/greedy_rows.h and
+// cuda/rounds/beam_rows.h define them. Their references are tests/reference and, for the rounds,
+// search/.
 
 #include <torch/csrc/stable/library.h>
 
@@ -36,8 +37,8 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
       "int eos_id) -> ()");
 
-  // Beam search on a device: the same. cuda/rounds.cpp names the tensors of `beams`, `best` and
-  // `guess`.
+  // Beam search on a device: the same. cuda/rounds/rounds.cpp names the tensors of `beams`, `best`
+  // and `guess`.
   library.def(
       "look_ahead(Tensor(a!)[] beams, Tensor(b!)[] best, Tensor length_norms, "
       "Tensor(c!)[] guess, int beam_size, int lookahead_steps, int node_budget, "

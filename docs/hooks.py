@@ -21,8 +21,8 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "python/molspec/models/product/README.md": "models/product.md",
-    "python/molspec/models/retro/README.md": "models/retro.md",
+    "python/molspec/checkpoints/bundled/product/README.md": "models/product.md",
+    "python/molspec/checkpoints/bundled/retro/README.md": "models/retro.md",
 }
 #: Folders whose page is made here.
 FOLDERS = {"docs/decisions": "decisions/index.md"}
@@ -117,7 +117,7 @@ def commands() -> str:
 
 def options(kind: type[Any] | None = None) -> str:
     """The page of options: every field of `PredictOptions`, by heading."""
-    from molspec.options import PredictOptions
+    from molspec.prediction.options import PredictOptions
 
     head = (
         "# Options\n\nFor `predict`, the command line (`--n-best`) and `/v1/predict` (all but "

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from molspec.commands import cli, loading
+from molspec.commands import cli, jobs
 
 if TYPE_CHECKING:
-    from molspec.results import Result
+    from molspec.prediction.results import Result
 
 
 class FakeModel:
@@ -25,7 +25,7 @@ class FakeModel:
     canonical_queries = True
 
     def __init__(self) -> None:
-        from molspec.provenance import Identity
+        from molspec.prediction.identity import Identity
 
         self.identity = Identity("product")
         self.options: Any = None
@@ -41,7 +41,7 @@ class FakeModel:
         return self._answers(queries)
 
     def _answers(self, queries: Iterable[str]) -> Iterator[Result]:
-        from molspec.results import Prediction, Result
+        from molspec.prediction.results import Prediction, Result
 
         for query in queries:
             if self.seconds:
@@ -55,5 +55,5 @@ class FakeModel:
 if __name__ == "__main__":
     # A shell that runs the tests in the background makes its children ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    loading.load_model = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
+    jobs.load_model = lambda flags: FakeModel()  # type: ignore[assignment,return-value]
     cli.main()

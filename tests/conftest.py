@@ -14,9 +14,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 from hypothesis import settings
 
-from molspec.commands import cli, loading
+from molspec.commands import cli, jobs
 from molspec.commands.flags import ModelFlags
-from molspec.provenance import Identity
+from molspec.prediction.identity import Identity
 from tests.cli_with_fake_model import FakeModel
 
 Run = Callable[..., int]
@@ -38,7 +38,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         )  # another model has other weights
         return seen["model"]
 
-    monkeypatch.setattr(loading, "load_model", load)
+    monkeypatch.setattr(jobs, "load_model", load)
     return seen
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from molspec import Model, PredictOptions
-from molspec.processes import in_processes
+from molspec.common.workers import in_processes
 from tests import tiny
 
 

@@ -31,7 +31,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/benchmarks").glob("*.md")),
-    *sorted((ROOT / "python/molspec/models").glob("*/README.md")),
+    *sorted((ROOT / "python/molspec/checkpoints/bundled").glob("*/README.md")),
 ]
 #: Kinds of blocks that hold no code.
 _NOT_CODE = {"text", "ini"}

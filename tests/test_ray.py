@@ -18,8 +18,8 @@ from pyarrow import parquet
 
 from molspec import checkpoints
 from molspec import ray as distributed
-from molspec.options import PredictOptions
-from molspec.predictor import load
+from molspec.prediction.model import load
+from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.conftest import Run
 

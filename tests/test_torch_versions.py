@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from molspec import __version__, ops
+from molspec import __version__
+from molspec.engine import ops
 
 
 def _wheel_of_the_installed(folder: Path) -> Path:

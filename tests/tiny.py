@@ -10,8 +10,8 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
-from molspec.predictor import Model
-from molspec.results import Prediction, Results
+from molspec.prediction.model import Model
+from molspec.prediction.results import Prediction, Results
 from molspec.text import Vocabulary
 from tests.engine.models import random_weights
 

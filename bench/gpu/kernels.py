@@ -10,7 +10,7 @@ import torch
 from place import Place, Row
 from torch.profiler import ProfilerActivity, profile
 
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 
 _CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("product", {"drafter": "tree"}),

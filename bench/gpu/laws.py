@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import subject
 from place import Place, Row
 
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 
 #: (drafter, batch size) of every run that must agree with ("none", 1) with rounds on the host.
 _RUNS = (

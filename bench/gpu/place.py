@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from molspec import ops
 from molspec.checkpoints import Checkpoint
+from molspec.engine import ops
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import Graphs
 from molspec.engine.cuda.session import CudaSession
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 #: A line of the results.

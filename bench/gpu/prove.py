@@ -14,8 +14,8 @@ without_rdkit.provide()
 import subject
 import torch
 
-from molspec import ops
-from molspec.predictor import Model
+from molspec.engine import ops
+from molspec.prediction.model import Model
 
 #: Operators of the CPU only, beside those of no device.
 _OF_THE_CPU = {"prepare_step"}

@@ -13,11 +13,11 @@ from tests import tiny
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.checkpoints.bundled import locate
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.models import locate
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from molspec.text import TokenizationError, Vocabulary
 
 PAPER_FEED_FORWARD = 2048

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.engine import Lease
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 
 Options = dict[str, Any]
 _BUNDLED = 512  # positions of the bundled models' feed-forward layers

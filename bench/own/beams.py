@@ -8,8 +8,8 @@ from time import process_time
 
 from molspec import Results
 from molspec.drafting import NoDraft
-from molspec.drafting.configurations import AnyConfiguration, LookAhead
-from molspec.strategy import lookahead
+from molspec.drafting.options import AnyConfiguration, LookAhead
+from molspec.prediction.strategy import lookahead
 from own.drafters import Workload, rows
 from own.known import fewest_passes
 

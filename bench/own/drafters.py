@@ -9,8 +9,8 @@ from typing import Any
 from molspec import Model, Results
 from molspec.decoding import QueryStatistics
 from molspec.drafting import HeadsDraft, NoDraft, SpecDraft, TreeDraft
-from molspec.drafting.configurations import AnyConfiguration, AnyDrafter
-from molspec.strategy import paying_tree
+from molspec.drafting.options import AnyConfiguration, AnyDrafter
+from molspec.prediction.strategy import paying_tree
 from own.known import Known, answers
 
 #: Tokens requested from Spec-Drafters, as in the paper.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from molspec import Model
-from molspec.drafting.configurations import AnyDrafter
+from molspec.drafting.options import AnyDrafter
 from molspec.engine.cpu.engine import NativeEngine
 from own import published
 from own.drafters import Workload, rows

@@ -9,7 +9,7 @@ from time import process_time
 from unittest.mock import patch
 
 from molspec.drafting import NoDraft
-from molspec.drafting.configurations import AnyDrafter
+from molspec.drafting.options import AnyDrafter
 from own.drafters import Workload
 
 #: Standard beams without drafts, the baseline of the published speeds.

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.checkpoints.bundled import locate
 from molspec.model.positions import sinusoidal_positions
 from molspec.model.transformer import Transformer
-from molspec.models import locate
 from peering.cached import Encoder, Step
 from shapes import SHAPES, reshaped
 

@@ -160,7 +160,7 @@ def main() -> None:
         search.reset()
         seconds.clear()
         if name == "molspec":
-            from molspec.cache import AnswerCache
+            from molspec.prediction.cache import AnswerCache
 
             model.expander.cache = AnswerCache()
         search.first, search.began = None, process_time()

@@ -19,13 +19,13 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 import uvicorn
 
 import molspec
-from molspec.predictor import Model
-from molspec.results import Prediction, Result
+from molspec.prediction.model import Model
+from molspec.prediction.results import Prediction, Result
 from molspec.server.app import make_app
 from molspec.server.limits import Limits
 from molspec.server.pending import PendingRequest
-from molspec.server.processes import listen, url_of
 from molspec.server.service import Service
+from molspec.server.serving import listen, url_of
 from peering.engines import ENGINES, Peer
 
 _BATCH = 32

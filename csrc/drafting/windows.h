@@ -37,10 +37,11 @@ constexpr int32_t kAnyToken = -1;
 void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
                    const TokenRoles& roles, const WindowOptions& options, DraftTree& out);
 
-// All trees that a query's windows can make, computed in advance for a device (cuda/rounds.h): one,
-// or for "smart" windows one for every token that they may follow. The layout: the number of trees;
-// for each tree its last token or kAnyToken, its first node and number of nodes; for every node its
-// token id and its parent in its tree. Throws std::invalid_argument for ids outside the vocabulary.
+// All trees that a query's windows can make, computed in advance for a device
+// (cuda/rounds/rounds.h): one, or for "smart" windows one for every token that they may follow. The
+// layout: the number of trees; for each tree its last token or kAnyToken, its first node and number
+// of nodes; for every node its token id and its parent in its tree. Throws std::invalid_argument
+// for ids outside the vocabulary.
 std::vector<int32_t> window_trees(const std::vector<int32_t>& source_ids, const TokenRoles& roles,
                                   const WindowOptions& options);
 

@@ -9,10 +9,10 @@
 #include "bindings.h"
 #include "common/prepared_step.h"
 #include "common/require.h"
+#include "draft_models/continuations.h"
+#include "draft_models/masked_places.h"
+#include "draft_models/place_tree.h"
 #include "search/batch.h"
-#include "search/continuations.h"
-#include "search/masked_places.h"
-#include "search/place_tree.h"
 
 namespace py = pybind11;
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from molspec import drafting
-    from molspec.cache import AnswerCache
     from molspec.checkpoints import CheckpointError
-    from molspec.decoder import Decoder
     from molspec.decoding import Statistics
     from molspec.drop_in.compile import compile  # noqa: A004 - named as torch.compile is
     from molspec.drop_in.decode import Hypotheses, decode
+    from molspec.engine.ops import get_num_threads, set_num_threads
     from molspec.model.spec import ModelSpec
-    from molspec.ops import get_num_threads, set_num_threads
-    from molspec.options import PredictOptions
-    from molspec.predictor import Model, load
-    from molspec.results import Prediction, Result, Results
+    from molspec.prediction.cache import AnswerCache
+    from molspec.prediction.decoder import Decoder
+    from molspec.prediction.model import Model, load
+    from molspec.prediction.options import PredictOptions
+    from molspec.prediction.results import Prediction, Result, Results
     from molspec.text import Vocabulary
 
 __all__ = [
@@ -43,21 +43,21 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AnswerCache": "molspec.cache",
+    "AnswerCache": "molspec.prediction.cache",
     "CheckpointError": "molspec.checkpoints",
-    "Decoder": "molspec.decoder",
+    "Decoder": "molspec.prediction.decoder",
     "Hypotheses": "molspec.drop_in.decode",
     "ModelSpec": "molspec.model.spec",
-    "PredictOptions": "molspec.options",
-    "Prediction": "molspec.results",
-    "Result": "molspec.results",
-    "Results": "molspec.results",
+    "PredictOptions": "molspec.prediction.options",
+    "Prediction": "molspec.prediction.results",
+    "Result": "molspec.prediction.results",
+    "Results": "molspec.prediction.results",
     "Statistics": "molspec.decoding",
     "Vocabulary": "molspec.text",
     "compile": "molspec.drop_in.compile",
     "decode": "molspec.drop_in.decode",
-    "get_num_threads": "molspec.ops",
-    "set_num_threads": "molspec.ops",
+    "get_num_threads": "molspec.engine.ops",
+    "set_num_threads": "molspec.engine.ops",
 }
 
 
@@ -73,4 +73,4 @@ def __getattr__(name: str) -> Any:
 
     if name == "drafting":
         return import_module("molspec.drafting")
-    return getattr(import_module(_HOMES.get(name, "molspec.predictor")), name)
+    return getattr(import_module(_HOMES.get(name, "molspec.prediction.model")), name)

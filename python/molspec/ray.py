@@ -21,12 +21,12 @@ import pyarrow as pa
 import ray.data
 from pyarrow import dataset
 
+from molspec.common.task import Task
+from molspec.engine.ops import set_num_threads
 from molspec.files import Query, find_query_column
 from molspec.files import predict as predict_queries
-from molspec.ops import set_num_threads
-from molspec.options import PredictOptions
-from molspec.predictor import load
-from molspec.task import Task
+from molspec.prediction.model import load
+from molspec.prediction.options import PredictOptions
 
 #: The columns that a row gets, named as in `molspec predict -f jsonl`.
 COLUMNS = {

@@ -57,7 +57,7 @@ def test_another_list_is_reported_as_a_violation(
 
 def test_a_list_that_depends_on_its_batch_is_a_violation(tiny_model: str, table: str) -> None:
     from molspec import load
-    from molspec.options import PredictOptions
+    from molspec.prediction.options import PredictOptions
 
     beams: Any = import_module("beams")
     options = PredictOptions(n_best=2, batch_size=1, max_length=12, drafter=LookAhead(10))

@@ -13,7 +13,7 @@ from case import Case, Work, run, table
 from expand_drafts import cases as expand_cases
 from left_pad import cases as left_pad_cases
 from models import batch, packed_model, shapes
-from molspec import ops
+from molspec.engine import ops
 from molspec.model.spec import ModelSpec
 from propose import cases as propose_cases
 from select_hypotheses import cases as select_cases

@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 
 import molspec
-from molspec import checkpoints, models, ops
+from molspec import checkpoints
+from molspec.checkpoints import bundled
 from molspec.commands import description
+from molspec.engine import ops
 from tests import tiny
 
 
@@ -13,7 +15,7 @@ from tests import tiny
 def test_a_bundled_model_is_described(name: str, size: str) -> None:
     lines = dict(line.split(maxsplit=1) for line in description.model(name).splitlines())
     assert lines["model"] == name
-    assert Path(lines["path"]) == models.locate(name)
+    assert Path(lines["path"]) == bundled.locate(name)
     assert lines["parameters"] == f"{size} million, float16"
     assert lines["layers"] == "4 encoder, 4 decoder, post-norm, relu"
     assert lines["width"] == "256, 8 heads, feed-forward 512"

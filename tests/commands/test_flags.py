@@ -13,8 +13,8 @@ from pydantic import create_model
 from typer.testing import CliRunner
 
 from molspec.commands.flags import Given, ModelFlags, with_flags
-from molspec.fields import setting
-from molspec.options import PredictOptions
+from molspec.common.fields import setting
+from molspec.prediction.options import PredictOptions
 
 
 def test_a_command_gets_the_flags_of_its_groups() -> None:
@@ -87,7 +87,8 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_options_import_without_torch() -> None:
     code = (
-        "import sys, molspec.options; print(sorted({'torch', 'rdkit', 'numpy'} & {*sys.modules}))"
+        "import sys, molspec.prediction.options; "
+        "print(sorted({'torch', 'rdkit', 'numpy'} & {*sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -269,7 +269,7 @@ def test_parts_of_a_stream_are_refused(run: Run, loaded: dict[str, Any], capfd: 
 def test_more_processes_than_cores_give_a_warning(
     run: Run, loaded: dict[str, Any], capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("molspec.processes.usable_cores", lambda: 2)
+    monkeypatch.setattr("molspec.common.workers.usable_cores", lambda: 2)
     assert run("predict", "CO", "--processes", "3") == 0
     assert "--processes 3 is more than the number of usable cores, 2" in capfd.readouterr().err
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from molspec.server import processes
+from molspec.server import serving
 from tests.conftest import Run
 
 
 def test_a_file_of_keys_may_begin_with_a_byte_order_mark(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    started: list[processes.Settings] = []
-    monkeypatch.setattr(processes, "listen", lambda *_: nullcontext())
-    monkeypatch.setattr(processes, "run", lambda settings, *_: started.append(settings))
+    started: list[serving.Settings] = []
+    monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
+    monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
     (tmp_path / "keys").write_text("one\n\n two \n", encoding="utf-8-sig")
     assert run("serve", "--api-key-file", str(tmp_path / "keys")) == 0
     assert started[0].keys == ("one", "two")
@@ -35,9 +35,9 @@ def test_what_no_browser_sends_is_not_an_origin(
 def test_every_origin_is_refused_with_keys(
     run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    started: list[processes.Settings] = []
-    monkeypatch.setattr(processes, "listen", lambda *_: nullcontext())
-    monkeypatch.setattr(processes, "run", lambda settings, *_: started.append(settings))
+    started: list[serving.Settings] = []
+    monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
+    monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
     (tmp_path / "keys").write_text("one\n")
     flags = ("serve", "--allowed-origin", "*", "--allowed-origin", "http://localhost:3000")
     assert run(*flags) == 0

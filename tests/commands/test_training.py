@@ -11,7 +11,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from molspec import checkpoints, models
+from molspec import checkpoints
+from molspec.checkpoints import bundled
 from molspec.commands import cli
 from molspec.training import sample
 from molspec.training.prepared import read
@@ -81,7 +82,7 @@ def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) ->
     assert "x more than 3 nats to the judge" in printed
     assert "reactions of validation.smi judge: kept " in printed
     judge = read(tmp_path / "good").description["judge"]
-    retro = checkpoints.read(models.locate("retro"))
+    retro = checkpoints.read(bundled.locate("retro"))
     assert judge["name"] == f"retro, {retro.fingerprint()}"
     assert list(judge["nats"]) == ["10 %", "25 %", "50 %", "75 %", "90 %"]
     wrong = (*strict, "--judge", "product")

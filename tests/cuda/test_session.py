@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import torch
 
-from molspec import Decoder, drafting, predictor
+from molspec import Decoder, drafting, load
 from molspec.engine import devices
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.results import Results
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -431,11 +431,11 @@ def test_invalid_sources_are_refused(cuda: Emulator) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_cuda_is_refused_without_a_device() -> None:
     with pytest.raises(ValueError, match=r"device is 'cuda': (molspec was|torch .* is|no CUDA)"):
-        predictor.load("product", device="cuda")
-    assert predictor.load("product", device="auto").device == "cpu"
-    assert predictor.load("product", device="auto", dtype="int8").device == "cpu"
+        load("product", device="cuda")
+    assert load("product", device="auto").device == "cpu"
+    assert load("product", device="auto", dtype="int8").device == "cpu"
     with pytest.raises(ValueError, match=r"dtype is 'float16': expected .* on cpu"):
-        predictor.load("product", device="auto", dtype="float16")
+        load("product", device="auto", dtype="float16")
 
 
 @pytest.mark.parametrize(
@@ -456,8 +456,8 @@ def test_auto_chooses_cuda_if_it_is_usable(
     def stand_in(module: str, name: str, value: object) -> None:
         monkeypatch.setattr(f"{module}.{name}", lambda *_: stands.get(name, value))
 
-    stand_in("molspec.ops", "has_cuda", True)
-    stand_in("molspec.ops", "cuda_versions", (13000, 13000))
+    stand_in("molspec.engine.ops", "has_cuda", True)
+    stand_in("molspec.engine.ops", "cuda_versions", (13000, 13000))
     for name, value in (("is_available", True), ("device_count", 1)):
         stand_in("torch.cuda", name, value)
     stand_in("torch.cuda", "get_device_capability", (9, 0))
@@ -473,7 +473,7 @@ def test_importing_molspec_does_not_touch_cuda() -> None:
         "import torch\n"
         "def touched(*_): raise AssertionError('CUDA is touched')\n"
         "torch.cuda.is_available = torch.cuda.device_count = torch._C._cuda_init = touched\n"
-        "import molspec.ops, molspec.engine.devices, molspec.drop_in, molspec.planners\n"
+        "import molspec.engine.ops, molspec.engine.devices, molspec.drop_in, molspec.planners\n"
         "molspec.load('product').predict(['CCO'])\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -482,14 +482,14 @@ def test_importing_molspec_does_not_touch_cuda() -> None:
 @pytest.mark.parametrize("device", ["gpu", "cpu:1", "cpu:", "cuda:x", "cuda:", ""])
 def test_unknown_devices_are_refused(device: str) -> None:
     with pytest.raises(ValueError, match=f"device is '{device}': expected 'cpu'"):
-        predictor.load("product", device=device)
+        load("product", device=device)
 
 
 def test_float16_is_refused_on_the_cpu() -> None:
     with pytest.raises(
         ValueError, match="dtype is 'float16': expected float32, bfloat16, int8 on cpu"
     ):
-        predictor.load("product", dtype="float16")
+        load("product", dtype="float16")
 
 
 def test_copied_engine_has_no_idle_sessions() -> None:

@@ -22,10 +22,10 @@ from molspec.drafting import (
     merged,
 )
 from molspec.drafting.merging import merge
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.results import Result
-from molspec.strategy import queries_together
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Result
+from molspec.prediction.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
 from tests.test_decoder import drafting_model

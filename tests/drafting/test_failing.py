@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import molspec
-from molspec import Decoder, PredictOptions, ops
+from molspec import Decoder, PredictOptions
 from molspec.checkpoints.folder import write
 from molspec.drafting import DraftTree, ModelDraft, Path, merged
+from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
 

@@ -14,10 +14,10 @@ import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.drafting import DraftTree, HeadsDraft, LookAhead, ModelDraft, Path, merged
-from molspec.drafting.configurations import AnyDrafter
+from molspec.drafting.options import AnyDrafter
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 from tests.test_predictor import default_dtype
 

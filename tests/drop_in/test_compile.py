@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from molspec import compile, decode, load  # noqa: A004
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.model.transformer import Transformer
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer

@@ -15,8 +15,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from molspec import decode
 from molspec.checkpoints import read
+from molspec.checkpoints.bundled import locate
 from molspec.drafting import ModelDraft
-from molspec.models import locate
 from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
 from tests.drop_in.loops import NextTokens, beam_search
 

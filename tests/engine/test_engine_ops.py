@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.packing import pack
 from molspec.model.transformer import Transformer
 from tests import reference

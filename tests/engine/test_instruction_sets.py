@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from molspec import ops
+from molspec.engine import ops
 from tests import reference
 from tests.engine.models import CONVENTIONS
 from tests.engine.test_engine_ops import batch_of
@@ -99,7 +99,7 @@ def _sets_that_round_differently(dtype: torch.dtype) -> set[str]:
 def test_forked_processes_and_threads_use_the_kernels_of_their_parent() -> None:
     script = """
 import os, torch
-from molspec import ops
+from molspec.engine import ops
 from tests.engine.test_engine_ops import batch_of
 batch = batch_of("post-norm", "more nodes than a chunk", torch.int8)
 expected = batch.run(ops)
@@ -136,5 +136,5 @@ print(description.installation())
 
 
 def test_an_empty_environment_variable_is_ignored() -> None:
-    process = run("", "from molspec import ops; print(ops.instruction_set())")
+    process = run("", "from molspec.engine import ops; print(ops.instruction_set())")
     assert process.stdout.strip() in SETS, process.stderr

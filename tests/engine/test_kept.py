@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from molspec.engine.cpu.engine import Buffers, NativeEngine
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 
 QUERIES = tiny.QUERIES[:7]

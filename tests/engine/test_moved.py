@@ -16,8 +16,8 @@ import torch
 from molspec import checkpoints
 from molspec.drafting import HeadsDraft, ModelDraft, SpecDraft
 from molspec.engine.cpu.engine import NativeEngine
-from molspec.options import PredictOptions
-from molspec.predictor import Model
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
 from tests import tiny
 
 Answers = list[list[tuple[str, float]]]

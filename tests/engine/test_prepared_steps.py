@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from molspec import ops
 from molspec._native import LIMITS, Batch, BeamSpec, Step
-from molspec.decoder import Decoder
 from molspec.decoding.drafter import DraftTree, Path
+from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine, NativeSession
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.results import Result
+from molspec.prediction.decoder import Decoder
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Result
 from tests import tiny
 
 CHOICES: dict[str, dict[str, Any]] = {

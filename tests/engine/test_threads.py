@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import molspec
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.packing import pack
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch

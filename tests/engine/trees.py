@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, round_up
 from tests import reference
 

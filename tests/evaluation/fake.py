@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from molspec.decoding import QueryStatistics
-from molspec.results import Prediction, Result
+from molspec.prediction.results import Prediction, Result
 
 #: Number of queries that the model reads before its first answer, as for a batch.
 READ_AHEAD = 3

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
-from molspec.options import PredictOptions
-from molspec.provenance import Identity
+from molspec.evaluation import Evaluation, PairTable, Record, Settings
+from molspec.prediction.identity import Identity
+from molspec.prediction.options import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [("CO", "OC"), ("CN", "CN"), ("X", "C"), ("CCO", "C("), ("CC", "CCC"), ("CCC", "CC")]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from molspec.common.task import Task
 from molspec.evaluation import Pair, PairTable
-from molspec.task import Task
 
 OPEN: dict[str, Callable[..., Any]] = {"a.tsv": open, "a.tsv.gz": gzip.open, "a.tsv.xz": lzma.open}
 

@@ -6,7 +6,7 @@ import pytest
 
 from molspec.decoding import QueryStatistics
 from molspec.evaluation import Pair, Record
-from molspec.results import Prediction, Result
+from molspec.prediction.results import Prediction, Result
 from tests.evaluation.fake import predictions
 
 

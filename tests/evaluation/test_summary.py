@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
-from molspec.options import PredictOptions
-from molspec.provenance import Identity
+from molspec.evaluation import Evaluation, PairTable, Settings, Summary
+from molspec.prediction.identity import Identity
+from molspec.prediction.options import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from molspec.decoding import QueryStatistics
-from molspec.evaluation import Evaluation, PairTable, Settings, report
-from molspec.options import PredictOptions
-from molspec.provenance import Identity
+from molspec.evaluation import Evaluation, PairTable, Settings
+from molspec.prediction.identity import Identity
+from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import write_table
 

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from molspec.commands import cli
-from molspec.results import Results
+from molspec.prediction.results import Results
 from tests import tiny
 from tests.faults import shim
 from tests.faults.jobs import JOBS, Job

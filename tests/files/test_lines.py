@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 
 from molspec.files import FORMATS, Answer, OutputContext, Query
-from molspec.results import Prediction, Result
+from molspec.prediction.results import Prediction, Result
 
 CONTEXT = OutputContext("retro", "retro")
 ANSWERED = Answer(

@@ -8,7 +8,7 @@ import pytest
 
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.files.report import drawn
-from molspec.results import Prediction, Result
+from molspec.prediction.results import Prediction, Result
 
 CONTEXT = OutputContext("a <model>", "retro", about="Answered & drawn.")
 PAGE = FORMATS["html"]

@@ -7,7 +7,7 @@ from rdkit import Chem
 
 from molspec import text
 from molspec.files import FORMATS, Answer, OutputContext, Query, open_source, sdf
-from molspec.results import Prediction, Result
+from molspec.prediction.results import Prediction, Result
 
 
 def record(smiles: str, title: str, **fields: str) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from molspec import tables
+from molspec.common import tables
+from molspec.common.tables import LONGEST_LINE, read_cells
 from molspec.files import Query, open_source
 from molspec.files.sources import Source
-from molspec.tables import LONGEST_LINE, read_cells
 
 
 def read(path: Path | None, form: str | None = None, *columns: str | None) -> list[Query]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from molspec import Decoder, PredictOptions
-from molspec.predictor import Model
-from molspec.results import Result
+from molspec.prediction.model import Model
+from molspec.prediction.results import Result
 from tests import tiny
 from tests.fuzz.draw import Draw
 

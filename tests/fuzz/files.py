@@ -17,7 +17,7 @@ import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
 from molspec.checkpoints.inert_pickle import load
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 from tests.checkpoints.chemformer_model import Chemformer
 from tests.checkpoints.chemformer_model import store as store_chemformer

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.packing import pack
 from tests import reference
 from tests.engine.models import CONVENTIONS, random_weights, spec_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 from tests.fuzz.draw import Draw
 

@@ -6,8 +6,8 @@ import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from molspec.cache import AnswerCache
 from molspec.planners.stock import read_stock
+from molspec.prediction.cache import AnswerCache
 from tests import tiny
 from tests.files.test_results import QUERIES, answers, content, open_file, run
 from tests.fuzz.draw import Draw

@@ -10,12 +10,12 @@ from unittest import mock
 
 from rdkit import Chem
 
-from molspec import tables
 from molspec.checkpoints import CheckpointError
 from molspec.checkpoints.files import read_object
+from molspec.common import tables
+from molspec.common.journal import Journal, Kind
 from molspec.files import sdf
 from molspec.files.sources import Source
-from molspec.journal import Journal, Kind
 from molspec.text import (
     InvalidSmilesError,
     TokenizationError,

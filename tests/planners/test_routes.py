@@ -9,10 +9,10 @@ from io import StringIO
 
 import pytest
 
+from molspec.common.workers import DIED
 from molspec.files import OutputContext, Query
 from molspec.planners.formats import FORMATS
 from molspec.planners.routes import Plan, Route, Step
-from molspec.processes import DIED
 from tests.files.test_report import _Tags
 
 STEPS = {

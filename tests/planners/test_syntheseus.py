@@ -18,14 +18,14 @@ pytest.importorskip("syntheseus", reason="Syntheseus is not installed: nox -s sy
 from syntheseus import Bag, Molecule
 
 from molspec import PredictOptions
-from molspec.cache import AnswerCache
 from molspec.files import Query
 from molspec.planners.expander import Expander
 from molspec.planners.routes import Limits
 from molspec.planners.search import ALGORITHMS, Planner
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, main
-from molspec.predictor import Model, load
+from molspec.prediction.cache import AnswerCache
+from molspec.prediction.model import Model, load
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
 
 pytestmark = pytest.mark.filterwarnings("default")

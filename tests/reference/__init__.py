@@ -64,7 +64,7 @@ def select_hypotheses(
 def rank_tokens(
     nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
 ) -> None:
-    """Find the likeliest tokens after every node; see csrc/cuda/beam_rows.h."""
+    """Find the likeliest tokens after every node; see csrc/cuda/rounds/beam_rows.h."""
     for (_, position, begin, memory), row in zip(nodes.tolist(), log_probs, strict=True):
         if memory < 0:
             continue

@@ -10,7 +10,7 @@ import pytest
 
 from molspec import _native
 from molspec.drafting import ModelDraft
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import chance
 from tests.search.test_sampling import (

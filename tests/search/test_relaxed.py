@@ -11,7 +11,7 @@ import molspec
 from molspec.checkpoints.folder import write
 from molspec.decoding import DraftTree
 from molspec.drafting import ModelDraft, SpecDraft, TreeDraft
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import plain
 from tests.test_decoder import drafting_model

@@ -13,10 +13,10 @@ from molspec import _native
 from molspec.checkpoints.folder import write
 from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, merged
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.results import Prediction, Results
-from molspec.strategy import search_spec
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Prediction, Results
+from molspec.prediction.strategy import search_spec
 from tests import tiny
 from tests.search import chance, plain
 from tests.test_decoder import drafting_model

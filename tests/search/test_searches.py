@@ -10,8 +10,8 @@ import pytest
 
 from molspec._native import Batch, BeamSpec, Hypothesis, NativeDrafter
 from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, guess_model
-from molspec.predictor import Model
-from molspec.results import Result
+from molspec.prediction.model import Model
+from molspec.prediction.results import Result
 from tests import tiny
 from tests.search import plain
 

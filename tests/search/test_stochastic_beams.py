@@ -11,9 +11,9 @@ import pytest
 from molspec.checkpoints.folder import write
 from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import LookAhead, ModelDraft
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.strategy import search_spec
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.strategy import search_spec
 from tests import tiny
 from tests.search import chance, plain
 from tests.test_decoder import drafting_model

@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import typer
 from fastapi import FastAPI
 
-from molspec.console.usage import one_line_errors
-from molspec.server import processes
+from molspec.common.console import one_line_errors
+from molspec.server import serving
 from molspec.server.limits import Limits
-from molspec.server.processes import Settings
+from molspec.server.serving import Settings
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,10 @@ class Stuck(Settings):
 
 if __name__ == "__main__":
     if sys.argv[1] == "stuck":
-        processes._LAST_GRACE = 1
-        with processes.listen("127.0.0.1", 0) as listener:
-            processes.run(Stuck([], limits=Limits(seconds=0.5)), listener, print)
-    processes._PAUSE = 0.0
+        serving._LAST_GRACE = 1
+        with serving.listen("127.0.0.1", 0) as listener:
+            serving.run(Stuck([], limits=Limits(seconds=0.5)), listener, print)
+    serving._PAUSE = 0.0
     settings = Broken([("any", "any")], is_wrong=sys.argv[1] == "wrong")
-    try:
-        with one_line_errors(), processes.listen("127.0.0.1", 0) as listener:
-            processes.run_many(settings, listener, 2, print)
-    except typer.Exit as error:
-        sys.exit(error.exit_code)
+    with one_line_errors(), serving.listen("127.0.0.1", 0) as listener:
+        serving.run_many(settings, listener, 2, print)

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from molspec.server.app import make_app
 from molspec.server.connections import Protocol
 from molspec.server.limits import Limits
-from molspec.server.processes import listen, url_of
 from molspec.server.service import Service
+from molspec.server.serving import listen, url_of
 from molspec.server.worker import Worker
 from tests import tiny
 

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI, Response
 
 import molspec.server
-from molspec.options import PredictOptions
+from molspec.prediction.options import PredictOptions
 from molspec.server import connections, guards
 from molspec.server.limits import Limits
 from molspec.server.service import Service

@@ -7,7 +7,7 @@ from weakref import ref
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec.options import PredictOptions
+from molspec.prediction.options import PredictOptions
 from molspec.server.fair_scheduler import FairScheduler
 from molspec.server.pending import PendingRequest
 

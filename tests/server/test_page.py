@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from molspec.predictor import load
+from molspec.prediction.model import load
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from molspec.server.worker import Worker

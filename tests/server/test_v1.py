@@ -13,7 +13,7 @@ import pytest
 
 from molspec import PredictOptions
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, predict, prepare_query
-from molspec.results import ALL_DROPPED
+from molspec.prediction.results import ALL_DROPPED
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 

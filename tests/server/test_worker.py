@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from molspec import PredictOptions
-from molspec.decoder import Decoder
-from molspec.results import Result
+from molspec.prediction.decoder import Decoder
+from molspec.prediction.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
 from molspec.server.worker import DEVICE_LOST, BusyError, EngineError, StoppedError, Worker
 from tests import tiny
@@ -139,8 +139,8 @@ def test_a_lost_device_ends_the_process() -> None:
     """After an illegal access every call of the process fails; only a new process can answer."""
     code = """
 import asyncio, sys, torch
-from molspec.decoder import Decoder
-from molspec.options import PredictOptions
+from molspec.prediction.decoder import Decoder
+from molspec.prediction.options import PredictOptions
 from molspec.server.pending import PendingRequest
 from molspec.server.worker import Worker
 from tests import tiny

@@ -15,8 +15,8 @@ import pytest
 
 import molspec
 from molspec import checkpoints
-from molspec.options import PredictOptions
-from molspec.results import Prediction, Result
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Prediction, Result
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import prepared
 from molspec.training.distillation import distil

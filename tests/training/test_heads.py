@@ -12,7 +12,7 @@ import torch
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.model.spec import HeadsSpec
-from molspec.predictor import Model, load
+from molspec.prediction.model import Model, load
 from molspec.training import prepared
 from molspec.training.config import HeadsConfig, Precision
 from molspec.training.heads import HeadsTrainer

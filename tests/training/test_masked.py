@@ -11,7 +11,7 @@ import torch
 
 from molspec import checkpoints
 from molspec.model.transformer import Transformer
-from molspec.predictor import load
+from molspec.prediction.model import load
 from molspec.training import prepared
 from molspec.training.config import SpecDrafterConfig
 from molspec.training.masked import SpecDrafterTrainer, accepted, guesses

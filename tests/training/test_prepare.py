@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from molspec.processes import DIED
+from molspec.common.workers import DIED
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from molspec.task import Task
+from molspec.common.task import Task
 from molspec.training.reactions import Reaction, Row, read_rows
 from molspec.training.rooting import UnfitReactionError
 from molspec.training.sample import FILE

@@ -18,7 +18,7 @@ from torch import Tensor
 from molspec.training import TrainConfig, train
 from molspec.training.batches import Batches
 from molspec.training.prepared import read
-from molspec.training.processes import Processes
+from molspec.training.torchrun import Processes
 from tests.training.tiny import CONFIG, assert_equal
 
 SCRIPT = Path(__file__).with_name("together.py")

@@ -24,7 +24,7 @@ from molspec.model.transformer import Transformer
 from molspec.training import PrepareOptions, TrainingError, prepare, prepared, train, trainer
 from molspec.training.batches import Batches
 from molspec.training.prepared import read
-from molspec.training.processes import Processes
+from molspec.training.torchrun import Processes
 from molspec.training.trainer import ModelTrainer
 from tests.training.tiny import CONFIG, assert_equal
 

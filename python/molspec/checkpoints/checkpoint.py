@@ -10,11 +10,11 @@ from typing import get_args
 
 import torch
 
+from molspec.common.task import Task
 from molspec.model.copying import copied_between_processes
 from molspec.model.heads import HeadsWeights, weight_shapes
 from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
-from molspec.task import Task
 from molspec.text import Vocabulary
 
 #: The types that weights are stored in, by name.

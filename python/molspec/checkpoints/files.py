@@ -13,7 +13,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
-from molspec.console.usage import naming
+from molspec.common.console import naming
 
 
 def only_file(path: Path, pattern: str, what: str = "checkpoints, name one") -> Path:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from molspec.commands.flags import with_flags
-from molspec.console.usage import print_out, value_errors_are_usage_errors
+from molspec.common.console import print_out, value_errors_are_usage_errors
 
 
 @with_flags
@@ -19,11 +19,11 @@ def info_command(
 ) -> None:
     """Show versions, the processor's kernels and models."""
     with value_errors_are_usage_errors():
-        from molspec import models
+        from molspec.checkpoints import bundled
         from molspec.commands import description
 
         print_out(description.installation())
-        for name in [model_name] if model_name is not None else models.bundled_names():
+        for name in [model_name] if model_name is not None else bundled.bundled_names():
             print_out("\n" + description.model(name))
 
 
@@ -38,9 +38,10 @@ def convert_command(
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
     with value_errors_are_usage_errors():
-        from molspec import checkpoints, models
+        from molspec import checkpoints
+        from molspec.checkpoints import bundled
 
-        checkpoints.convert(models.locate(source), destination, dtype)
+        checkpoints.convert(bundled.locate(source), destination, dtype)
 
 
 @with_flags

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from molspec.console.usage import occupy_standard_streams, one_line_errors, print_err, print_out
+from molspec.common.console import occupy_standard_streams, one_line_errors, print_err, print_out
 
 #: The module of each command, in the order of `molspec --help`.
 _MODULES = {

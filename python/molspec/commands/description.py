@@ -8,8 +8,10 @@ from importlib.metadata import version
 import torch
 
 import molspec
-from molspec import checkpoints, models, ops
+from molspec import checkpoints
 from molspec._native import CUDA_CHIPS
+from molspec.checkpoints import bundled
+from molspec.engine import ops
 from molspec.engine.devices import cuda_fault
 
 
@@ -22,7 +24,7 @@ def installation() -> str:
             f"runs on     Python {platform.python_version()}, {libraries}",
             f"processor   {platform.machine()}, {_kernels()}",
             f"cuda        {_cuda()}",
-            f"models      {', '.join(models.bundled_names())}",
+            f"models      {', '.join(bundled.bundled_names())}",
         )
     )
 
@@ -44,7 +46,7 @@ def model(name_or_path: str) -> str:
 
     Raises ValueError if there is no such model or it is broken.
     """
-    path = models.locate(name_or_path)
+    path = bundled.locate(name_or_path)
     checkpoint = checkpoints.read(path)
     spec, vocabulary = checkpoint.spec, checkpoint.vocabulary
     parameters = sum(weight.numel() for weight in checkpoint.weights.values())

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from molspec.commands import loading
+from molspec.commands import jobs
 from molspec.commands.flags import Given, InputFlags, ModelFlags, Raw, with_flags
-from molspec.console.usage import UsageError, extra, print_err, value_errors_are_usage_errors
-from molspec.journal import open_unlinked, write_whole
-from molspec.options import PredictOptions
+from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.common.journal import open_unlinked, write_whole
+from molspec.prediction.options import PredictOptions
 
 #: Marks an unfinished folder of this command, with its settings. Parquet's readers skip it.
 _MARK = ".molspec"
@@ -48,7 +48,7 @@ def predict_parquet_command(
         began = perf_counter()
         # Errors appear here, and not once for every worker; only workers need a GPU.
         dtype = model.dtype if model.device == "cpu" else "float32"
-        loaded = loading.load_model(replace(model, device="cpu", dtype=dtype))
+        loaded = jobs.load_model(replace(model, device="cpu", dtype=dtype))
         table = distributed.read(source)
         distributed.check(table.schema().names, queries.get("column"), loaded.task)
         loaded.resolved(options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from molspec.commands import loading
+from molspec.commands import jobs
 from molspec.commands.flags import (
     ModelFlags,
     Processes,
@@ -18,14 +18,14 @@ from molspec.commands.flags import (
     TargetColumn,
     with_flags,
 )
-from molspec.console.usage import (
+from molspec.common.console import (
     UsageError,
     check_standard_output,
     print_err,
     print_out,
     value_errors_are_usage_errors,
 )
-from molspec.options import PredictOptions
+from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
@@ -58,8 +58,8 @@ def evaluate_command(
     from molspec.evaluation import Evaluation, PairTable, Settings
 
     with value_errors_are_usage_errors():
-        count = loading.process_count(processes)
-        loaded = loading.load_model(model)
+        count = jobs.process_count(processes)
+        loaded = jobs.load_model(model)
         options = loaded.resolved(options)
         table = PairTable(table_path, query_column, target_column, loaded.task, by)
         settings = Settings(table, model.model_name, loaded.identity, options, offset)
@@ -84,7 +84,6 @@ def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) ->
 
 
 def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
-    from molspec.evaluation import report
 
     settings, summary = evaluation.settings.to_json(), evaluation.summary
     groups = evaluation.groups

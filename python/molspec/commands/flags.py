@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
-from molspec.console.usage import STANDARD, one_line_errors, value_errors_are_usage_errors
-from molspec.fields import setting
+from molspec.common.console import STANDARD, one_line_errors, value_errors_are_usage_errors
+from molspec.common.fields import setting
 
 Table = Annotated[
     Path,
@@ -136,7 +136,7 @@ class Given:
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the fields of its dataclass parameters as options.
 
-    A field is a `molspec.fields.setting`, which describes itself, or is annotated with a
+    A field is a `molspec.common.fields.setting`, which describes itself, or is annotated with a
     `typer.Option`. Such parameters are passed by name; the others do not change.
 
     Errors of the command's user become one line and an exit status.

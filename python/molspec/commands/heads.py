@@ -12,8 +12,7 @@ import typer
 
 from molspec.commands.flags import Given, with_flags
 from molspec.commands.training import failures, read_model, resumable
-from molspec.console.progress import counted
-from molspec.console.usage import print_out
+from molspec.common.console import counted, print_out
 from molspec.model.spec import HeadsSpec
 from molspec.training.config import DrafterConfig, HeadsConfig, SpecDrafterConfig
 
@@ -52,8 +51,8 @@ def distil_command(
     nearer to the accuracy of several.
     """
     with failures(), resumable():
-        from molspec.ops import set_num_threads
-        from molspec.predictor import Model
+        from molspec.engine.ops import set_num_threads
+        from molspec.prediction.model import Model
         from molspec.training import prepared
         from molspec.training.distillation import distil
 
@@ -121,8 +120,8 @@ def _train(
     import torch
 
     from molspec import checkpoints
-    from molspec.ops import set_num_threads
-    from molspec.predictor import Model
+    from molspec.engine.ops import set_num_threads
+    from molspec.prediction.model import Model
     from molspec.training import prepared
     from molspec.training.distillation import distil
 
@@ -155,14 +154,15 @@ def _train(
 
 def _check_apart(model: str, data: Path, written: Iterable[Path]) -> None:
     """Raise ValueError if an output file is one of the model or of the data."""
-    from molspec import files, models
+    from molspec import files
+    from molspec.checkpoints import bundled
 
-    files.check_apart({"MODEL": models.locate(model), "--data": data}, written)
+    files.check_apart({"MODEL": bundled.locate(model), "--data": data}, written)
 
 
 def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:
     """Print the decoder calls that drafters save on queries outside their training data."""
-    from molspec.predictor import Model
+    from molspec.prediction.model import Model
 
     model = Model(checkpoint)
     for drafter in ("none", "tree", *names):

@@ -11,16 +11,16 @@ from typing import Annotated, Literal
 import typer
 
 from molspec import __version__, files
-from molspec.commands import jobs, loading
+from molspec.commands import jobs
 from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags, Processes, with_flags
-from molspec.console.usage import (
+from molspec.common.console import (
     STANDARD,
     UsageError,
     extra,
     print_err,
     value_errors_are_usage_errors,
 )
-from molspec.fields import check_count, setting
+from molspec.common.fields import check_count, setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import Limits, Plan
 
@@ -92,13 +92,13 @@ def plan_command(
         if first:
             limits = replace(limits, routes=1)
         form = jobs.chosen_format(output, formats.FORMATS)
-        count = loading.process_count(processes)
+        count = jobs.process_count(processes)
     with files.open_source(source.input_name, source.input_form, targets or ()) as opened:
         with value_errors_are_usage_errors():
-            from molspec.cache import AnswerCache
             from molspec.planners.search import Planner
             from molspec.planners.stock import read_stock
-            from molspec.provenance import model_settings
+            from molspec.prediction.cache import AnswerCache
+            from molspec.prediction.identity import model_settings
 
             for_sale = read_stock(stock, match)
             if for_sale.bad_entries:
@@ -106,7 +106,7 @@ def plan_command(
                     f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "
                     f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
                 )
-            loaded = loading.load_model(model)
+            loaded = jobs.load_model(model)
             loaded.check_processes(count)
             if loaded.task not in ("retro", None):
                 raise UsageError(
@@ -136,9 +136,9 @@ def plan_command(
             )
 
         def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
+            from molspec.common.workers import DIED, in_processes
             from molspec.planners.expander import Expander
             from molspec.planners.syntheseus import BackwardModel
-            from molspec.processes import DIED, in_processes
 
             def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
                 expander = Expander(loaded, cache=AnswerCache(path=cache))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from molspec import __version__, files
-from molspec.commands import jobs, loading
+from molspec.commands import jobs
 from molspec.commands.flags import (
     CopyColumn,
     Given,
@@ -25,13 +25,13 @@ from molspec.commands.flags import (
     TargetColumn,
     with_flags,
 )
-from molspec.console.usage import STANDARD, UsageError, print_err, value_errors_are_usage_errors
+from molspec.common.console import STANDARD, UsageError, print_err, value_errors_are_usage_errors
+from molspec.common.workers import usable_cores
 from molspec.files import FORMATS, Answer, OutputContext, Query
-from molspec.options import PredictOptions
-from molspec.processes import usable_cores
+from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
-    from molspec.predictor import Model
+    from molspec.prediction.model import Model
 
 #: Rows from which several processes are faster.
 _MANY_ROWS = 3000
@@ -52,7 +52,7 @@ def predict_command(
 ) -> None:
     """Predict for every query, in order. The same command resumes an interrupted run."""
     with value_errors_are_usage_errors():
-        count = loading.process_count(processes)
+        count = jobs.process_count(processes)
         options = options if raw else options.distinct()
         jobs.check_queries(smiles, source)
         form = jobs.chosen_format(output, FORMATS)
@@ -63,7 +63,7 @@ def predict_command(
             )
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
-            loaded = loading.load_model(model)
+            loaded = jobs.load_model(model)
             options = loaded.resolved(options)
             copied = tuple(copy_column or ())
             queries = _Counted(
@@ -135,12 +135,12 @@ def score_command(
     The target is spelt as it is, or, with --aligned, in its likeliest spelling.
     """
     from molspec.evaluation import PairTable
-    from molspec.provenance import model_settings
+    from molspec.prediction.identity import model_settings
 
     with value_errors_are_usage_errors():
         form = jobs.chosen_format(output, FORMATS)
-        count = loading.process_count(processes)
-        loaded = loading.load_model(model)
+        count = jobs.process_count(processes)
+        loaded = jobs.load_model(model)
         _check_task(form, loaded)
         table = PairTable(table_path, query_column, target_column, loaded.task)
         options.setdefault("canonical_queries", loaded.canonical_queries)
@@ -176,7 +176,7 @@ def _results(
     raw_cells: bool,
 ) -> jobs.Results[Answer]:
     """The output. Raises ValueError if it belongs to another job."""
-    from molspec.provenance import answer_settings
+    from molspec.prediction.identity import answer_settings
 
     _check_task(form, loaded)
     about = (

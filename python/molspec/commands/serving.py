@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 import typer
 
 from molspec.commands.flags import with_flags
-from molspec.console.usage import UsageError, extra, print_err, value_errors_are_usage_errors
-from molspec.processes import MOST
+from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.common.workers import MOST
 from molspec.server.limits import Limits
 
 #: Host names that only this machine reaches; in a request ::1 is in brackets.
@@ -79,7 +79,7 @@ def serve_command(
     """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
     with value_errors_are_usage_errors():
         with extra("serve", "server"):
-            from molspec.server.processes import Settings, listen, run, run_many
+            from molspec.server.serving import Settings, listen, run, run_many
         keys = _keys(api_key_file)
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
@@ -100,7 +100,7 @@ def _print_address(models: list[str], url: str) -> None:
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:
     """Names and their values. Raises UsageError for a repeated or an invalid name."""
-    from molspec.models import bundled_names, locate
+    from molspec.checkpoints.bundled import bundled_names, locate
 
     found: dict[str, str] = {}
     for text in given or bundled_names():

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from molspec.commands.flags import Given, with_flags
-from molspec.console.usage import print_err, print_logs, print_out, value_errors_are_usage_errors
-from molspec.processes import MOST
+from molspec.common.console import print_err, print_logs, print_out, value_errors_are_usage_errors
+from molspec.common.workers import MOST
 from molspec.training.config import PrepareOptions, TrainConfig
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def vary_command(
     with failures():
         from random import Random
 
-        from molspec.processes import DIED, in_processes
+        from molspec.common.workers import DIED, in_processes
         from molspec.training.reactions import Row, read_rows
         from molspec.training.variation import vary
 
@@ -150,7 +150,7 @@ def train_command(
     """
     with failures():
         from molspec.training.loop import train
-        from molspec.training.processes import joined
+        from molspec.training.torchrun import joined
 
         print_logs("molspec.training")
         with joined() as processes:
@@ -189,7 +189,7 @@ def cooldown_command(
     """
     with failures():
         from molspec.training.cooldown import cool_down
-        from molspec.training.processes import joined
+        from molspec.training.torchrun import joined
 
         print_logs("molspec.training")
         with joined() as processes:
@@ -309,15 +309,15 @@ def _prepared_sample(output: Path) -> Path:
 
 
 def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
-    from molspec.predictor import Model
+    from molspec.prediction.model import Model
 
     results = Model(checkpoint).predict(sources)
     return [result.predictions[0].smiles if result.predictions else "" for result in results]
 
 
 def _judge(name: str, task: str, threads: int) -> Judge:
-    from molspec.ops import set_num_threads
-    from molspec.predictor import Model
+    from molspec.engine.ops import set_num_threads
+    from molspec.prediction.model import Model
     from molspec.training.sieve import Judge
 
     checkpoint = read_model(name)
@@ -335,9 +335,10 @@ def _judge(name: str, task: str, threads: int) -> Judge:
 
 def read_model(name: str) -> Checkpoint:
     """Read a bundled model or a checkpoint. Raises ValueError if there is none."""
-    from molspec import checkpoints, models
+    from molspec import checkpoints
+    from molspec.checkpoints import bundled
 
-    return checkpoints.read(models.locate(name))
+    return checkpoints.read(bundled.locate(name))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from molspec.drafting.configurations import (
+from molspec.drafting.options import (
     AnyConfiguration,
     AnyDrafter,
     DrafterMaker,
@@ -21,12 +21,12 @@ from molspec.drafting.configurations import (
 
 if TYPE_CHECKING:
     from molspec.decoding import Drafter, DrafterError, DraftTree, Path
-    from molspec.drafting.context import DraftContext
+    from molspec.drafting.build import DraftContext
+    from molspec.drafting.draft_model import ModelDraft
     from molspec.drafting.merging import merged
-    from molspec.drafting.model_draft import ModelDraft
     from molspec.drafting.ngram import build_ngram, guess_model
     from molspec.drafting.simulation import simulate
-    from molspec.drafting.spec import SpecModel
+    from molspec.drafting.spec_drafter import SpecModel
 
 __all__ = [
     "AnyConfiguration",
@@ -57,12 +57,12 @@ __all__ = [
 #: Names whose modules need torch.
 _HOMES = {
     **dict.fromkeys(("Drafter", "DrafterError", "DraftTree", "Path"), "molspec.decoding"),
-    "DraftContext": "molspec.drafting.context",
+    "DraftContext": "molspec.drafting.build",
     "merged": "molspec.drafting.merging",
-    "ModelDraft": "molspec.drafting.model_draft",
+    "ModelDraft": "molspec.drafting.draft_model",
     **dict.fromkeys(("build_ngram", "guess_model"), "molspec.drafting.ngram"),
     "simulate": "molspec.drafting.simulation",
-    "SpecModel": "molspec.drafting.spec",
+    "SpecModel": "molspec.drafting.spec_drafter",
 }
 
 

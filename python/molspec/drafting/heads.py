@@ -8,7 +8,7 @@ import torch
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path
-from molspec.drafting.configurations import HeadsDraft
+from molspec.drafting.options import HeadsDraft
 from molspec.model.heads import DraftHeads
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from molspec import _native
+from molspec.common.fields import check_count
 from molspec.decoding import (
     Drafter,
     DraftTree,
@@ -18,17 +19,16 @@ from molspec.decoding import (
     propose,
     wants_hidden_states,
 )
-from molspec.drafting.configurations import (
+from molspec.drafting.options import (
     AnyConfiguration,
     AnyDrafter,
     Drafting,
     LookAhead,
     resolve,
 )
-from molspec.fields import check_count
 
 if TYPE_CHECKING:
-    from molspec.drafting.context import DraftContext
+    from molspec.drafting.build import DraftContext
 
 
 def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from molspec import _native
-from molspec.drafting.configurations import TreeDraft
+from molspec.drafting.options import TreeDraft
 from molspec.drafting.simulation import simulate
 from molspec.text import Vocabulary
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from molspec import _native
 from molspec.decoding import Statistics
-from molspec.drafting.configurations import Drafting
+from molspec.drafting.options import Drafting
 
 
 def simulate(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint
+from molspec.common.fields import check_count
 from molspec.drop_in.conventions import find
 from molspec.drop_in.recording import in_float64, widened
 from molspec.drop_in.stacks import TOLERANCE, difference, draw_ids
@@ -22,10 +23,9 @@ from molspec.engine.torch.generation import (
 )
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
-from molspec.fields import check_count
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.predictor import Model
+from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 
 #: Tokens on which a decoder is called once before it is recorded.

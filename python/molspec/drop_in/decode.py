@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
+from molspec.common.fields import check_count
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
 from molspec.drop_in.token_ids import (
@@ -34,10 +35,9 @@ from molspec.engine.torch.adapters import (
 from molspec.engine.torch.generation import longest_sequence
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
-from molspec.fields import check_count
-from molspec.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
-from molspec.predictor import Model
-from molspec.strategy import chosen_drafter, search_spec
+from molspec.prediction.model import Model
+from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
+from molspec.prediction.strategy import chosen_drafter, search_spec
 from molspec.text import is_text
 
 #: Options that do not apply to token ids have an error message of their own.

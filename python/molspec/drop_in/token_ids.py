@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from molspec.fields import check_count
+from molspec.common.fields import check_count
 
 _LARGEST_ID = 2**31 - 1
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)

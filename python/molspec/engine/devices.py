@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import synchronize

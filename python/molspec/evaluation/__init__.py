@@ -5,7 +5,7 @@ from __future__ import annotations
 from molspec.evaluation.evaluation import Evaluation, Settings
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
-from molspec.evaluation.report import report
 from molspec.evaluation.summary import Summary
+from molspec.evaluation.tables import report
 
 __all__ = ["Evaluation", "Pair", "PairTable", "Record", "Settings", "Summary", "report"]

@@ -9,18 +9,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from molspec.common.journal import Journal, Kind
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
-from molspec.journal import Journal, Kind
-from molspec.options import PredictOptions
-from molspec.provenance import Identity, run_settings
-from molspec.streams import beside
+from molspec.prediction.identity import Identity, run_settings
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.streams import beside
 
 if TYPE_CHECKING:
-    from molspec.predictor import Model
-    from molspec.processes import Processes
-    from molspec.results import Result
+    from molspec.common.workers import Processes
+    from molspec.prediction.model import Model
+    from molspec.prediction.results import Result
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from molspec.tables import check_rereadable, choose_column, read_cells
-from molspec.task import COLUMNS, Task
+from molspec.common.tables import check_rereadable, choose_column, read_cells
+from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles
 from molspec.text.reactions import find_columns, reaction_part
 

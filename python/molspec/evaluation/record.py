@@ -8,7 +8,7 @@ from typing import Any
 
 from molspec.decoding import QueryStatistics
 from molspec.evaluation.pairs import Pair
-from molspec.results import Prediction, Result
+from molspec.prediction.results import Prediction, Result
 from molspec.text import canonicalise
 
 #: The fields of a prediction in a record.

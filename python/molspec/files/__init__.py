@@ -5,9 +5,9 @@ from __future__ import annotations
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.formats import FORMATS, Format, format_of, table
 from molspec.files.lines import COLUMNS
+from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
 from molspec.files.predicting import PreparedQuery, answer_to, predict, prepare_query, score
-from molspec.files.results import ResultFile, ResultStream, is_stream
 from molspec.files.sources import INPUT_FORMATS, find_query_column, input_format, open_source
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from molspec.processes import DIED
-from molspec.task import Task
+from molspec.common.task import Task
+from molspec.common.workers import DIED
 
 if TYPE_CHECKING:
-    from molspec.results import Prediction, Result
+    from molspec.prediction.results import Prediction, Result
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from molspec.console.usage import printed
+from molspec.common.console import printed
+from molspec.common.tables import inert_cell
+from molspec.common.task import reaction_smiles
 from molspec.files.answer import Answer, OutputContext
-from molspec.tables import inert_cell
-from molspec.task import reaction_smiles
 
 if TYPE_CHECKING:
-    from molspec.results import Prediction
+    from molspec.prediction.results import Prediction
 
 #: Columns of a table, which has a row for each prediction, or one with the error.
 COLUMNS = (

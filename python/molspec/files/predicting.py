@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from molspec.files.answer import Answer, Query
 
 if TYPE_CHECKING:
-    from molspec.options import PredictOptions
-    from molspec.predictor import Model
-    from molspec.processes import Processes
-    from molspec.results import Result
+    from molspec.common.workers import Processes
+    from molspec.prediction.model import Model
+    from molspec.prediction.options import PredictOptions
+    from molspec.prediction.results import Result
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def predict(
 
     Raises ValueError if the model cannot be used with the options.
     """
-    from molspec.streams import beside
+    from molspec.prediction.streams import beside
 
     def results(prepared: Iterator[PreparedQuery]) -> Iterator[Result]:
         smiles = (each.smiles for each in prepared)
@@ -69,7 +69,7 @@ def score(
 
     The options are those of `Model.log_probs_stream`. Raises ValueError if one is invalid.
     """
-    from molspec.streams import beside
+    from molspec.prediction.streams import beside
 
     def results(queries: Iterator[Query]) -> Iterator[Result]:
         pairs = ((query.smiles, query.target) for query in queries)

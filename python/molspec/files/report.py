@@ -15,7 +15,7 @@ from molspec.files.lines import fault, one_line
 if TYPE_CHECKING:
     from rdkit import Chem
 
-    from molspec.results import Prediction
+    from molspec.prediction.results import Prediction
 
 #: Pixels of an angstrom: bonds have the same length in every drawing, whose size varies.
 _SCALE = 19.0

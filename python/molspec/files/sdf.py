@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from molspec.common.tables import find_column
 from molspec.files.answer import Answer, OutputContext, Query
 from molspec.files.lines import copied, fault, further_fields, probability
-from molspec.tables import find_column
 
 if TYPE_CHECKING:
     from rdkit import Chem

@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.console.usage import STANDARD, UsageError
-from molspec.files.answer import Query
-from molspec.files.sdf import is_end, read_records
-from molspec.tables import (
+from molspec.common.console import STANDARD, UsageError
+from molspec.common.tables import (
     COMPRESSED,
     choose_column,
     first_column,
@@ -20,7 +18,9 @@ from molspec.tables import (
     read_lines,
     split_cells,
 )
-from molspec.task import COLUMNS, Task
+from molspec.common.task import COLUMNS, Task
+from molspec.files.answer import Query
+from molspec.files.sdf import is_end, read_records
 
 #: The format of queries that do not come from a file.
 _GIVEN = "given"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from math import prod
 from typing import Any, Literal, TypeAlias
 
-from molspec.fields import check_counts, check_fields, setting
+from molspec.common.fields import check_counts, check_fields, setting
 
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms"]

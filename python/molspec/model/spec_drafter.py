@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from molspec.fields import check_counts
+from molspec.common.fields import check_counts
 from molspec.model.copying import copied_between_processes
 from molspec.model.spec import MOST_PLACES, ModelSpec
 

@@ -8,10 +8,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from molspec.cache import AnswerCache
-from molspec.options import OPTION_NAMES, PredictOptions, check_names
-from molspec.predictor import Model, load
-from molspec.results import Result
+from molspec.prediction.cache import AnswerCache
+from molspec.prediction.model import Model, load
+from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
+from molspec.prediction.results import Result
 
 #: For planners: different molecules only, each once, and no wider beams: expanding another molecule
 #: helps more than further predictions for this one.

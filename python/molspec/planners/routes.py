@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
-from molspec.fields import check_counts, setting
+from molspec.common.fields import check_counts, setting
+from molspec.common.workers import DIED
 from molspec.files import Query
-from molspec.processes import DIED
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from molspec.files import Query, prepare_query
 from molspec.planners.routes import Limits, Plan, Route, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
-from molspec.results import ALL_DROPPED
+from molspec.prediction.results import ALL_DROPPED
 from molspec.text import canonical_query, canonicalise
 
 #: The growth of a search's graph before its routes are counted again.

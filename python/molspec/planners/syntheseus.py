@@ -26,9 +26,9 @@ from syntheseus.interface.reaction import Reaction, ReactionMetaData, SingleProd
 from syntheseus.reaction_prediction.inference.config import ModelConfig
 from syntheseus.reaction_prediction.utils.config import get_config
 
+from molspec.common.task import Task
 from molspec.planners.expander import Expander
-from molspec.results import Result
-from molspec.task import Task
+from molspec.prediction.results import Result
 
 #: Arguments of the models here that `Expander.load` takes; others are Syntheseus' own.
 _LOADING = getfullargspec(Expander.load).kwonlyargs

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import FailFast
 
-from molspec.results import Result
+from molspec.prediction.results import Result
 from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings

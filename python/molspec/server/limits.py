@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from molspec.drafting.configurations import WindowDrafts
-from molspec.fields import setting
-from molspec.options import PredictOptions
+from molspec.common.fields import setting
+from molspec.drafting.options import WindowDrafts
+from molspec.prediction.options import PredictOptions
 
 
 @dataclass(frozen=True)

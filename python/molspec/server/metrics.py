@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from molspec.results import Result
+from molspec.prediction.results import Result
 
 #: Names the folder in which several processes store their counts, which are then added up.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"

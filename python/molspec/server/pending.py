@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from molspec.options import PredictOptions
-from molspec.results import Result
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Result
 
 #: The rows that a target counts as: a step with more than four targets would delay others.
 _TARGET_ROWS = 4

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, create_model, model_validator
 
-from molspec.drafting.configurations import DRAFTERS
-from molspec.fields import hints
-from molspec.options import PredictOptions
-from molspec.task import Task
+from molspec.common.fields import hints
+from molspec.common.task import Task
+from molspec.drafting.options import DRAFTERS
+from molspec.prediction.options import PredictOptions
 
 
 class _Body(BaseModel):

@@ -15,15 +15,15 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator
 
+from molspec.common.task import Task
 from molspec.files import PreparedQuery, Query, prepare_query
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.results import Result
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Result
 from molspec.server.artist import Artist
 from molspec.server.limits import Limits
 from molspec.server.pending import Answered, PendingRequest
 from molspec.server.worker import BusyError, Worker, is_stuck
-from molspec.task import Task
 from molspec.text import is_text
 
 ItemT = TypeVar("ItemT")

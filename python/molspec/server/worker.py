@@ -9,14 +9,14 @@ from collections.abc import Collection
 from threading import Condition, Thread
 from time import perf_counter
 
-from molspec.decoder import Decoder
 from molspec.engine.devices import is_lost
-from molspec.options import DEFAULT_BATCH_SIZE, PredictOptions
-from molspec.predictor import Model
+from molspec.prediction.decoder import Decoder
+from molspec.prediction.model import Model
+from molspec.prediction.options import DEFAULT_BATCH_SIZE, PredictOptions
+from molspec.prediction.strategy import hypotheses_together
 from molspec.server import metrics
 from molspec.server.fair_scheduler import FairScheduler
 from molspec.server.pending import Answered, PendingRequest, WithdrawnError
-from molspec.strategy import hypotheses_together
 
 _log = logging.getLogger("molspec.server")
 #: The weight of the last query in the mean time of a query; and the maximum of Retry-After, in

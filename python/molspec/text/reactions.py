@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 
-from molspec.task import Task
+from molspec.common.task import Task
 from molspec.text.smiles import canonicalise
 from molspec.text.tokens import (
     TokenizationError,

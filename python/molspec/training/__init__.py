@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from molspec.training.cooldown import cool_down
     from molspec.training.loop import Outcome, TrainingError, train
     from molspec.training.preparation import prepare
-    from molspec.training.processes import LostProcessError
     from molspec.training.sieve import Judge
+    from molspec.training.torchrun import LostProcessError
     from molspec.training.validation import Decode, Validation
 
 _HOMES = {

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from molspec.fields import check_fields, setting
+from molspec.common.fields import check_fields, setting
+from molspec.common.task import Task
+from molspec.common.workers import MOST
 from molspec.model.spec import MOST_PLACES, HeadsSpec, ModelSpec
-from molspec.processes import MOST
-from molspec.task import Task
 
 Precision = Literal["bfloat16", "float32"]
 OptimizerName = Literal["muon", "adamw"]

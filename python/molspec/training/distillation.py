@@ -11,11 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from molspec.console.progress import counted
-from molspec.journal import Journal, Kind
-from molspec.options import PredictOptions
-from molspec.predictor import Model
-from molspec.results import Prediction, Result
+from molspec.common.console import counted
+from molspec.common.journal import Journal, Kind
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import Prediction, Result
 from molspec.training import prepared
 from molspec.training.prepared import PairTable, Prepared
 

@@ -17,7 +17,7 @@ from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
 from molspec.training.folder import read_state, write_state
 from molspec.training.prepared import PairTable, digest
-from molspec.training.processes import Processes
+from molspec.training.torchrun import Processes
 from molspec.training.trainer import Trainer
 
 _SAVED_STEPS = 100

@@ -21,8 +21,8 @@ from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
 from molspec.training.prepared import Prepared, read_together
-from molspec.training.processes import Processes, joined
 from molspec.training.signals import noted_signals
+from molspec.training.torchrun import Processes, joined
 from molspec.training.trainer import ModelTrainer
 from molspec.training.validation import Decode, Validation, Validator
 

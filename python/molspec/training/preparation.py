@@ -15,10 +15,10 @@ from typing import Any, NoReturn, get_args
 from rdkit import rdBase
 
 import molspec
-from molspec.console.usage import naming
-from molspec.processes import DIED, in_processes
-from molspec.tables import check_rereadable, inert_cell, printable
-from molspec.task import Task
+from molspec.common.console import naming
+from molspec.common.tables import check_rereadable, inert_cell, printable
+from molspec.common.task import Task
+from molspec.common.workers import DIED, in_processes
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from molspec.journal import Journal, Kind
-from molspec.streams import beside
+from molspec.common.journal import Journal, Kind
+from molspec.prediction.streams import beside
 from molspec.training.pairs import Made
 from molspec.training.prepared import LAST
 from molspec.training.reactions import Row

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.tables import choose_column, find_column, name_columns, printable, read_cells
-from molspec.task import COLUMNS, Task
+from molspec.common.tables import choose_column, find_column, name_columns, printable, read_cells
+from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
 from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reaction_of
 from molspec.training.rooting import Molecule, UnfitReactionError

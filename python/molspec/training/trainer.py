@@ -17,8 +17,8 @@ from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import ScheduleName, StepConfig, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
-from molspec.training.processes import Processes
 from molspec.training.threads import fastest
+from molspec.training.torchrun import Processes
 
 #: Tokens of the part of a batch on which threads are measured.
 _MEASURED_TOKENS = 4096

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec import _native, ops
+from molspec import _native
+from molspec.engine import ops
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack
 from molspec.engine.session import Session, check_source_length, grown
 from molspec.model.copying import copied_between_processes

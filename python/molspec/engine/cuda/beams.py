@@ -1,4 +1,4 @@
-"""Beam searches whose rounds run on a CUDA device, a tree a query (csrc/cuda/beam_rows.h)."""
+"""Beam searches whose rounds run on a CUDA device, with trees (csrc/cuda/rounds/beam_rows.h)."""
 
 from __future__ import annotations
 

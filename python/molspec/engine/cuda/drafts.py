@@ -52,7 +52,7 @@ class DeviceWindows:
     def __init__(self, session: CudaSession, entries: int) -> None:
         self._session = session
         shape = session.query_count, entries
-        #: WindowRows (csrc/cuda/rounds.h).
+        #: WindowRows (csrc/cuda/rounds/rounds.h).
         self.trees = torch.zeros(shape, dtype=torch.int32, device=session.device)
 
     def start(
@@ -68,7 +68,7 @@ class DeviceWindows:
 
 
 class DeviceGuess:
-    """The data of guesses on a device (csrc/cuda/rounds.h)."""
+    """The data of guesses on a device (csrc/cuda/rounds/rounds.h)."""
 
     def __init__(self, session: CudaSession, model: GuessModel, states: int) -> None:
         self._session, self._model = session, model

@@ -30,7 +30,7 @@ _KINDS: tuple[type[GraphExecutor[Any]], ...] = (
     BeamExecutor,
     SpeculativeBeamExecutor,
 )
-#: kMostHeadVectors * kWarp of csrc/cuda/attention.cuh.
+#: kMostHeadVectors * kWarp of csrc/cuda/engine/attention.cuh.
 _WIDEST_HEAD = 128
 #: Maximum executors without live queries whose buffers and graphs are stored for reuse.
 _MOST_IDLE = 4

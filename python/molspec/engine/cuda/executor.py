@@ -1,6 +1,6 @@
 """Searches whose rounds run on a CUDA device without the host.
 
-A round is one graph: drafts, nodes, decoder step, selection (csrc/cuda/greedy_rows.h and
+A round is one graph: drafts, nodes, decoder step, selection (csrc/cuda/rounds/greedy_rows.h and
 beam_rows.h). It reads and writes only memory of the device, so rounds are queued in advance: the
 host reads the answers of one while the next one runs, and replaces finished queries by waiting
 ones.

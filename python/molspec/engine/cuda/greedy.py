@@ -1,4 +1,4 @@
-"""Greedy decoding whose rounds run on a CUDA device (csrc/cuda/greedy_rows.h)."""
+"""Greedy decoding whose rounds run on a CUDA device (csrc/cuda/rounds/greedy_rows.h)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.packing import BLOCK_POSITIONS, PackedModel

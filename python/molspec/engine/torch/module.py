@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec import ops
+from molspec.engine import ops
 from molspec.engine.session import Session
 from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 

@@ -1,0 +1,122 @@
+// A draft model extends the paths of many queries by a few tokens, with a cache of its own.
+//
+// A call is request(), then rounds as in Batch (paths(), plan(), a decoder step, advance()) until
+// advance() returns that all are done, then trees().
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "draft_models/cached_paths.h"
+
+namespace molspec {
+
+class Continuations : public CachedPaths {
+ public:
+  // drafts: the draft model's own drafter. width: the likeliest tokens that a tree has at each
+  // position, the chosen one counted. Throws std::invalid_argument for counts below 1.
+  Continuations(int32_t row_count, std::shared_ptr<const GuessModel> model,
+                const DrafterOptions& drafts, int32_t width)
+      : CachedPaths(row_count, std::move(model)),
+        drafts_(drafts),
+        width_(width),
+        drafters_(rows_.size()) {
+    require(width >= 1, "width", width, "at least 1");
+  }
+
+  void start(int32_t row, const std::vector<int32_t>& source_ids) {
+    CachedPaths::start(row, source_ids);
+    std::unique_ptr<Drafter>& drafter = drafters_[row];
+    if (!drafter) drafter = make_drafter(drafts_, model_);
+    if (drafter) drafter->start(source_ids);
+  }
+
+  std::vector<Path> paths() const {
+    std::vector<Path> out;
+    for (const PathState& state : states_) {
+      if (!state.sequence.live || drafters_[state.row]) continue;
+      out.push_back({state.row, state.sequence.token_ids, state.sequence.log_prob,
+                     tree_.parent(state.sequence.node)});
+      if (state.sampler) out.back().sampler = state.sampler->of_drafter();
+    }
+    return out;
+  }
+  void plan(const std::vector<DraftTree>& proposed) {
+    const std::vector<Path> waiting = paths();
+    if (proposed.size() != waiting.size())
+      throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
+                    ", one a path");
+    size_t next = 0;
+    for (PathState& state : states_) {
+      if (!state.sequence.live) continue;
+      if (Drafter* drafter = drafters_[state.row].get()) {
+        drafter->propose(state.sequence.token_ids, state.drafts);
+      } else {
+        state.drafts = admitted(proposed[next++], model_->roles());
+      }
+    }
+    stage();
+    for (PathState& state : states_) {
+      if (!state.sequence.live) continue;
+      const auto end = static_cast<int32_t>(state.begin) + state.count;
+      query(state).nodes->stage(state.sequence.node, state.drafts, end);
+    }
+    submit();
+  }
+  // Reads log_probs [staged node, vocab_size]. Returns whether all are done. A tree is a chain with
+  // other likely tokens beside it.
+  // Throws std::invalid_argument if nothing is staged.
+  bool advance(const float* log_probs, int32_t vocab_size) {
+    check_staged();
+    bool done = true;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      PathState& state = states_[i];
+      if (!state.sequence.live) continue;
+      const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
+      Chooser chooser(state, model_->roles().special(), trees_[i]);
+      const auto choose = [&](const Sequence& sequence, const float* row) {
+        return chooser(row, vocab_size, static_cast<uint32_t>(sequence.token_ids.size()));
+      };
+      query(state).nodes->advance(state.sequence, rows, vocab_size, state.count, choose);
+      if (state.sequence.live) query(state).nodes->grow(state.sequence);
+      note(state, trees_[i], rows, vocab_size);
+      done &= !state.sequence.live;
+    }
+    finish_round(done);
+    return done;
+  }
+
+ private:
+  // Adds the tokens of this round to the tree.
+  void note(PathState& state, DraftTree& tree, const float* log_probs, int32_t vocab_size) {
+    const int32_t eos = model_->roles().special().eos;
+    const Sequence& sequence = state.sequence;
+    size_t at =
+        sequence.token_ids.size() - (sequence.rows.size() - static_cast<size_t>(sequence.finished));
+    for (const int32_t index : sequence.rows) {
+      const float* row = log_probs + int64_t{index} * vocab_size;
+      const int32_t parent = state.last;
+      const float before = tree.log_prob(parent);
+      const int32_t chosen = at < sequence.token_ids.size() ? sequence.token_ids[at++] : eos;
+      const auto add = [&](int32_t token_id) {
+        return tree.add(token_id, parent, before + std::min(row[token_id], 0.0F));
+      };
+      if (chosen != eos) state.last = add(chosen);
+      if (width_ == 1 || !tree.drawn_from.empty()) continue;
+      best_tokens(row, vocab_size, width_, likeliest_);
+      for (const Candidate& other : likeliest_)
+        if (other.token != chosen && other.token != eos) add(other.token);
+    }
+  }
+
+  DrafterOptions drafts_;
+  int32_t width_;
+  std::vector<std::unique_ptr<Drafter>> drafters_;  // by row; null if an external drafter drafts
+  std::vector<Candidate> likeliest_;                // scratch
+};
+
+}  // namespace molspec

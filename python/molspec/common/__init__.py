@@ -1,0 +1,1 @@
+"""What all rings use: settings, tasks, tables, journals, workers and the console."""

@@ -1,0 +1,184 @@
+"""What a command prints: answers, progress, and an error of its user as one line and a status."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Standard input or output in place of a file.
+STANDARD = "-"
+_STANDARD_OUTPUT = "standard output"
+#: Messages of torch for it, on the CPU and on CUDA, and of `processes`.
+_NO_MEMORY = re.compile("can't allocate memory|out of memory|memory for another process")
+#: With fewer items there is no bar: they are done before it could be read.
+_FEW = 5
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class UsageError(Exception):
+    """The command cannot be carried out as given."""
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """End the command with one line and a status for a user's error; others have a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        raise SystemExit(141) from None
+    except UsageError as error:
+        print_err(str(error))
+        raise SystemExit(2) from error
+    except OSError as error:
+        named = "" if error.filename is None else f"{error.filename or repr('')}: "
+        print_err(f"{named}{error.strerror or error}")
+        raise SystemExit(2) from error
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+            raise
+        print_err(
+            "there is not enough memory; a smaller --batch-size or fewer --processes need less; "
+            "a job that writes a file resumes by the same command"
+        )
+        raise SystemExit(2) from error
+
+
+@contextmanager
+def value_errors_are_usage_errors() -> Iterator[None]:
+    """Turn a ValueError about the command's arguments into a UsageError."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(error) from error
+
+
+@contextmanager
+def extra(command: str, name: str) -> Iterator[None]:
+    """Turn a failed import into a UsageError that names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"{command} needs the extra {name!r}, {error}: pip install 'molspec[{name}]'"
+        ) from error
+
+
+@contextmanager
+def naming(file: str | Path) -> Iterator[None]:
+    """Name this file in an OSError of reading or writing that names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def occupy_standard_streams() -> None:
+    """Reserve the numbers of closed standard streams, so that no opened file gets them.
+
+    Characters that standard output cannot encode are escaped.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def check_standard_output() -> None:
+    """Raise UsageError if nothing can be written to standard output."""
+    if sys.stdout is None:
+        raise UsageError(f"{_STANDARD_OUTPUT} is closed")
+
+
+def print_out(text: str) -> None:
+    """Write lines to standard output."""
+    check_standard_output()
+    with naming(_STANDARD_OUTPUT):
+        try:
+            print(text, flush=True)
+        except OSError:
+            # The rest of its buffer would fail and be reported again when the process ends.
+            with suppress(OSError, ValueError):  # if it is no file
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, sys.stdout.fileno())
+                os.close(null)
+            raise
+
+
+def print_err(message: str) -> None:
+    """Write a line to standard error."""
+    print(f"molspec: {printed(' '.join(message.split()))}", file=sys.stderr, flush=True)
+
+
+def printed(text: str) -> str:
+    """The text without control characters, which a terminal would obey."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def print_logs(name: str) -> None:
+    """Print a logger's messages to standard error, except those for debugging."""
+    logger = logging.getLogger(name)
+    if not any(isinstance(handler, _Printer) for handler in logger.handlers):
+        logger.addHandler(_Printer())
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+class _Printer(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print_err(record.getMessage())
+
+
+def is_shown(output_is_terminal: bool = False) -> bool:
+    """Whether there is a terminal that does not show the output itself."""
+    return not output_is_terminal and sys.stderr.isatty()
+
+
+@contextmanager
+def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
+    """Show the current stage and the number of finished ones, and clear that afterwards.
+
+    Call the yielded function at the end of each stage.
+    """
+    if not is_shown():
+        yield lambda: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=len(names), leave=False, bar_format="{desc} |{bar:20}| {n}/{total}") as bar:
+        bar.set_description_str(names[0])
+
+        def done() -> None:
+            bar.update()
+            bar.set_description_str(names[min(bar.n, len(names) - 1)])
+
+        yield done
+
+
+def counted(things: Iterable[T], unit: str, total: int | None = None, done: int = 0) -> Iterator[T]:
+    """Show the number of items, of `total` if it is known, counted from `done`."""
+    from tqdm import tqdm
+
+    rest = iter(things)
+    yield from islice(rest, _FEW)
+    yield from tqdm(
+        rest, initial=done + _FEW, total=total, delay=0.1, unit=f" {unit}", disable=None
+    )

@@ -1,1 +1,0 @@
-"""The console output of commands: results, progress, and errors in one line."""

@@ -1,0 +1,313 @@
+"""Strings in, ranked predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from molspec import checkpoints, drafting
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.checkpoints.bundled import locate
+from molspec.common.workers import DIED, Processes, process_count
+from molspec.decoding import Statistics
+from molspec.engine.devices import by_name, choose_device, make_engine
+from molspec.model.copying import copied_between_processes
+from molspec.prediction.decoder import MOST_PLANS, Decoder, Plan, keep
+from molspec.prediction.identity import Identity
+from molspec.prediction.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
+from molspec.prediction.queries import QueryReader
+from molspec.prediction.results import Result, Results
+from molspec.prediction.strategy import queries_together
+from molspec.prediction.streams import ItemT, answers, answers_of_processes
+
+
+@copied_between_processes
+class Model:
+    """A model that answers queries. Made by `load`; it can be pickled and copied."""
+
+    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32", device: str = "cpu") -> None:
+        self.spec = checkpoint.spec
+        self.vocabulary = checkpoint.vocabulary
+        self.card = checkpoint.card
+        self.task = checkpoint.task
+        self.canonical_queries = checkpoint.canonical_queries
+        self.dtype = dtype
+        self.device = device
+        #: Weights and biases, embeddings counted once.
+        self.parameter_count = sum(weight.numel() for weight in checkpoint.weights.values())
+        self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
+        decoder_bytes = checkpoint.spec.decoder_size * self.engine.dtype.itemsize
+        #: Everything that decides its answers beside the options: it identifies the model.
+        self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
+        self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
+        self._ngram = checkpoint.ngram
+        spec = checkpoint.spec_drafter
+        with torch.device("cpu"):  # whatever torch's default device
+            heads = checkpoint.heads and checkpoint.heads.open(checkpoint.spec, checkpoint.weights)
+        drafters_dtype = dtype if device == "cpu" else "float32"
+        self._drafters: dict[str, Any] = {
+            "model": checkpoint.fingerprint(with_drafters=False),
+            "tokens": checkpoint.vocabulary.tokens,
+            "dtype": drafters_dtype,
+            "decoder_bytes": decoder_bytes,
+            "heads": heads and heads.to(device, torch.float32),
+            "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
+        }
+        self._plans: dict[tuple[PredictOptions, int], Plan] = {}
+        _ = self.context  # checks the n-gram model
+
+    @cached_property
+    def context(self) -> drafting.DraftContext:
+        """The data from which drafters are built."""
+        guess = drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
+        return drafting.DraftContext(guess, **self._drafters)
+
+    def __repr__(self) -> str:
+        about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
+        return f"<Model {self.task or 'of unknown task'}: {about}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "context"}  # native
+        return {**state, "_plans": {}}
+
+    def free_caches(self) -> None:
+        """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
+        self.engine.free_caches()
+
+    def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
+        """Answer every query. A bad query gets a Result with `error`; the others are answered.
+
+        queries: SMILES.
+        options: fields of `PredictOptions`, by name.
+
+        Raises ValueError, naming the option, for a bad value or combination.
+        """
+        check_names("predict", options, OPTION_NAMES)
+        statistics = Statistics()
+        plain = all(isinstance(value, _PLAIN) for value in (n_best, *options.values()))
+        made = (_plain_options if plain else PredictOptions)(n_best, **options)
+        stream = self.predict_stream(queries, made, statistics)
+        return Results(stream, statistics)
+
+    def predict_stream(
+        self,
+        queries: Iterable[str],
+        options: PredictOptions | None = None,
+        statistics: Statistics | None = None,
+        *,
+        processes: Processes = 1,
+    ) -> Iterator[Result]:
+        """Yield the answers in the order of the queries, which are read as needed.
+
+        In one process, at most `options.batch_size` of the queries that were read are unanswered.
+
+        statistics: sums over the answered queries.
+        processes: workers on the CPU, or "all": one for each usable core. They share the weights
+            and give the answers of one process. A worker that dies is replaced. A query whose
+            workers died three times gets a Result with `error`.
+
+        Raises ValueError as `predict` does.
+        """
+        how = checked(queries, options)
+
+        def submit(decoder: Decoder, query: str) -> int:
+            return decoder.submit(query, how)
+
+        return self._answers(queries, submit, str, how, statistics, processes)
+
+    def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
+        """Compute the log-probability of each query's target, as it is spelt.
+
+        The result's only prediction is the target. Its log_prob takes one decoder pass, and has
+        the bits that `predict` gives an answer with the same tokens. The tokenizer splits a target
+        of learned pieces; the model may split it otherwise. A query or target that the model
+        cannot read gets a Result with `error`; the others are answered.
+
+        options: batch_size and canonical_queries of `PredictOptions`, and `aligned`, by name. With
+            `aligned`, the prediction is the target in its likeliest spelling. The spellings begin
+            at each atom of a molecule, and follow the order of the atoms in the query. Use it for
+            models that were trained on root-aligned SMILES, as the bundled ones were: they find
+            the canonical spelling improbable.
+
+        Raises ValueError if queries and targets differ in number, or for a bad option.
+        """
+        _check_several("queries", queries)
+        _check_several("targets", targets)
+        queries, targets = list(queries), list(targets)
+        if len(queries) != len(targets):
+            raise ValueError(
+                f"targets has {len(targets)} items: expected {len(queries)}, one a query"
+            )
+        statistics = Statistics()
+        pairs = list(zip(queries, targets, strict=True))
+        return Results(self.log_probs_stream(pairs, statistics=statistics, **options), statistics)
+
+    def log_probs_stream(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        canonical_queries: bool | None = None,
+        aligned: bool = False,
+        statistics: Statistics | None = None,
+        processes: Processes = 1,
+    ) -> Iterator[Result]:
+        """Answer (query, target) pairs as `log_probs` does, in their order; read as needed.
+
+        statistics and processes: as for `predict_stream`.
+        """
+        _check_several("pairs", pairs, "pairs of SMILES")
+        if aligned and not self.vocabulary.atomwise:
+            raise ValueError(
+                "aligned is True: expected False, the model reads learned pieces of text"
+            )
+        options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
+
+        def submit(decoder: Decoder, pair: tuple[str, str]) -> int:
+            query, target = _two(pair)
+            given = "" if target is None else target  # None would ask for a prediction
+            return decoder.submit(query, options, target=given, aligned=aligned)
+
+        query_of = lambda pair: _two(pair)[0]  # noqa: E731
+        return self._answers(pairs, submit, query_of, options, statistics, processes)
+
+    def _answers(
+        self,
+        items: Iterable[ItemT],
+        submit: Callable[[Decoder, ItemT], int],
+        query_of: Callable[[ItemT], str],
+        options: PredictOptions,
+        statistics: Statistics | None,
+        processes: Processes,
+    ) -> Iterator[Result]:
+        """Answer items in their order, by a decoder of this process or of several."""
+
+        def work(items: Iterable[ItemT], statistics: Statistics) -> Iterator[Result]:
+            decoder = Decoder(self, queries_together(options, self.device), statistics)
+            decoder.plan(options)
+            return answers(decoder, items, partial(submit, decoder))
+
+        def failed(item: ItemT) -> tuple[Result, Statistics]:
+            return Result(query_of(item), error=DIED, task=self.task), Statistics()
+
+        count = self.check_processes(processes)
+        if count == 1:
+            return work(items, statistics or Statistics())
+        self.resolved(options)
+        return answers_of_processes(work, items, failed, count, statistics or Statistics())
+
+    def check_processes(self, processes: Processes) -> int:
+        """The number of processes. Raises ValueError if they cannot share the model."""
+        count = process_count(processes)
+        if count > 1 and self.device != "cpu":
+            raise ValueError(
+                f"processes is {processes!r}: expected 1 on {self.device}; only a CPU is shared"
+            )
+        return count
+
+    def plan(self, options: PredictOptions, batch_size: int) -> Plan:
+        """How queries with these options are decoded in batches of a size; for a `Decoder`.
+
+        Raises ValueError as `resolved` does.
+        """
+        key = options, batch_size
+        named = options.drafter is None or isinstance(options.drafter, str)  # else unhashable
+        if named and (kept := self._plans.get(key)) is not None:
+            return kept
+        if options.batch_size != batch_size:
+            options = replace(options, batch_size=batch_size)
+        plan = Plan(self, self.resolved(options))
+        if named and plan.is_shared:
+            keep(self._plans, key, plan)
+        return plan
+
+    def resolved(self, options: PredictOptions) -> PredictOptions:
+        """Options with the model's defaults filled in.
+
+        Raises ValueError, naming the option, if the model cannot decode with these options.
+        """
+        if options.canonical_queries is None:
+            options = replace(options, canonical_queries=self.canonical_queries)
+        elif options.canonical_queries and not self.vocabulary.atomwise:
+            raise ValueError(
+                "canonical_queries is True: expected False, the model reads learned pieces of text"
+            )
+        if options.augmentations > 1 and not options.canonical_queries:
+            raise ValueError(
+                f"augmentations is {options.augmentations}: expected 1 where queries are decoded "
+                "as given"
+            )
+        if options.drop_impossible and self.task is None:
+            raise ValueError("drop_impossible is True: expected a model whose task is known")
+        options.length_limit(self.spec.max_positions)
+        if options.drafter is not None:
+            self.context.check(options.configuration)
+        return options
+
+
+#: Types of values whose options are made once; others may hold much memory.
+_PLAIN = (str, int, float, type(None))
+
+
+@lru_cache(MOST_PLANS, typed=True)
+def _plain_options(n_best: int, **options: Any) -> PredictOptions:
+    """The same options for equal values of equal types."""
+    return PredictOptions(n_best, **options)
+
+
+def checked(queries: Iterable[str], options: PredictOptions | None) -> PredictOptions:
+    """The given options, or the defaults. Raises ValueError if an argument is no such thing."""
+    _check_several("queries", queries)
+    if not isinstance(options, PredictOptions | None):
+        raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
+    return options or PredictOptions()
+
+
+def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
+    """Raise ValueError for a string, whose characters would be queries, and for None."""
+    if isinstance(values, str | bytes):
+        kind = "a string" if isinstance(values, str) else "bytes"
+        raise ValueError(f"{name} is {kind}: expected a list of {expected}")
+    if not isinstance(values, Iterable):
+        raise ValueError(f"{name} is {values!r}: expected a list of {expected}")
+
+
+def _two(pair: tuple[str, str]) -> tuple[str, str]:
+    """Raise ValueError for a string, whose characters would be a pair, and for other sizes."""
+    if isinstance(pair, str | bytes) or not isinstance(pair, Sized) or len(pair) != 2:
+        raise ValueError(f"pairs holds {pair!r}: expected a query and a target")
+    return pair
+
+
+def load(
+    name_or_path: str | Path,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = "float32",
+) -> Model:
+    """Load a bundled model ("product", "retro") or a checkpoint of any known format.
+
+    device: "cpu", "cuda", "cuda:1" or a torch.device. "auto" takes the first CUDA device if it
+        works with this dtype, and otherwise the CPU.
+    dtype: a name or a torch.dtype. "float32" gives PyTorch's own answers. "bfloat16" (on CUDA also
+        "float16") is faster and rounds the matrices. "int8", on the CPU, is faster still and
+        rounds them to 255 steps.
+
+    Raises ValueError for an unknown device or dtype. Raises CheckpointError, a ValueError, if there
+    is no such model or it is broken.
+    """
+    dtype = by_name(dtype)
+    device = choose_device(device, dtype)
+    try:
+        path = locate(name_or_path)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+    checkpoint = checkpoints.read(path)
+    try:
+        return Model(checkpoint, dtype, device)
+    except ValueError as error:  # of its n-gram model
+        raise CheckpointError(f"{path}: {error}") from error

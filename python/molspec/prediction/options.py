@@ -1,0 +1,442 @@
+"""The options of decoding, and the check of their combinations.
+
+This is the only list of options: the command line's flags, the bodies of requests, the docstring of
+`PredictOptions` and the page of options are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Literal
+
+from molspec.common.fields import check_fields, described, differing, setting
+from molspec.drafting.options import (
+    DRAFTERS,
+    AnyConfiguration,
+    AnyDrafter,
+    HeadsDraft,
+    LookAhead,
+    NoDraft,
+    SpecDraft,
+    TreeDraft,
+    WindowDrafts,
+    is_drafter,
+    resolve,
+)
+
+BeamKind = Literal["exact", "standard", "sbs"]
+FinishedPlace = Literal["beam", "separate"]
+Verification = Literal["strict", "relaxed", "rejection"]
+Judge = Literal["model", "drafter"]
+Search = Literal["greedy", "exact", "standard", "sbs", "sampling", "stochastic"]
+
+#: Default maximum tokens of a prediction, EOS counted.
+DEFAULT_MAX_LENGTH = 200
+DEFAULT_BATCH_SIZE = 32
+#: Maximum hypotheses of a beam: a larger number is a typing error, and would exceed the memory.
+WIDEST_BEAM = 1000
+#: Options of a named drafter.
+DRAFT_COUNTS = ("draft_length", "draft_count", "node_budget")
+#: Options that do not apply to samples.
+_NOT_WITH_SAMPLES = (
+    *("n_best", "beam_size", "beam", "length_penalty", "drop_invalid", "drop_unchanged"),
+    "drop_impossible",
+    *("finished", "augmentations"),
+)
+_OWN = (HeadsDraft, SpecDraft)
+_CHAINS = (
+    "'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
+    (TreeDraft, WindowDrafts, NoDraft, *_OWN),
+)
+_AHEAD = ("'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN))
+#: The named drafters of each search, beside objects with a drafter's methods.
+_DRAFTERS: dict[Search, tuple[str, tuple[type, ...]]] = {
+    "greedy": _CHAINS,
+    "sampling": _CHAINS,
+    "exact": _AHEAD,
+    "stochastic": _AHEAD,
+    "standard": ("'none'", (NoDraft,)),
+    "sbs": ("'windows', 'heads', 'spec', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
+}
+#: Searches that the option `beam` does not name.
+_NAMES = {"greedy": "greedy decoding", "sampling": "sampling", "stochastic": "beam 'exact'"}
+ANSWERS, BEAMS, DRAFTS = "Answers", "Beams", "Drafts"
+SAMPLES, RELAXED = "Samples", "Relaxed verification"
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """How to decode. Raises ValueError, naming the option, for a bad value or combination."""
+
+    n_best: int = setting(
+        1,
+        "Number of answers for each query.",
+        group=ANSWERS,
+        most=WIDEST_BEAM,
+        flags=("--n-best", "-n"),
+    )
+    beam_size: int | None = setting(
+        None,
+        "Number of hypotheses in the beam; n_best by default.",
+        more="Greedy decoding if both are 1.",
+        group=BEAMS,
+        most=WIDEST_BEAM,
+    )
+    beam: BeamKind | None = setting(
+        None,
+        "Beam search: exact, standard or sbs; by default greedy for one answer, else exact.",
+        more='"exact" gives standard beam search\'s own list in fewer passes. "standard" takes one '
+        'pass for each token. "sbs" is the speculative beam search of Andronov et al., which is '
+        "approximate.",
+        group=BEAMS,
+    )
+    drafter: AnyDrafter | None = setting(
+        None,
+        f"Drafter: {', '.join(DRAFTERS)}; by default the one that is fastest for the search.",
+        more="Also a configuration of `molspec.drafting`, or an object with the methods of "
+        '`molspec.drafting.Drafter`. The default is "tree"; for sbs "windows"; and "none" for '
+        "exact beams if drafting costs more than it saves. On the CPU those are beams wider than "
+        "3, or wider than 10 with Intel's AVX-512 kernels or decoder weights of 16 MiB or more. On "
+        "a device those are beams wider than 7, and batches of more than 1,024 hypotheses.",
+        group=DRAFTS,
+    )
+    draft_length: int | None = setting(
+        None, "For the drafter windows: tokens of each draft.", group=DRAFTS, most=1000
+    )
+    draft_count: int | None = setting(
+        None, "For the drafter windows: drafts for each query.", group=DRAFTS, most=1000
+    )
+    node_budget: int | None = setting(
+        None,
+        "For drafters of trees: draft tokens of a query in each decoder pass.",
+        more="By default the drafter tree weighs the cost of each token.",
+        group=DRAFTS,
+        most=10_000,
+    )
+    length_penalty: float = setting(
+        0.0,
+        "Rank hypotheses by log_prob / length ** length_penalty.",
+        more="Merged answers need 0: they rank by their probability.",
+        group=BEAMS,
+    )
+    finished: FinishedPlace = setting(
+        "beam",
+        "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
+        more='"separate" is the search of Hugging Face\'s `generate`. It costs more nodes and '
+        "gives likelier answers at the lower ranks. It ends when no unfinished hypothesis ranks "
+        "before the last finished one; without a length penalty no better answer can then come.",
+        group=BEAMS,
+    )
+    batch_size: int = setting(
+        DEFAULT_BATCH_SIZE,
+        "Most queries decoded together.",
+        more="On a CPU fewer share a pass if each has several hypotheses, as is fastest.",
+        group=ANSWERS,
+        most=65536,
+    )
+    max_length: int | None = setting(
+        None,
+        "Maximum tokens of an answer, with EOS; by default 200 or the model's limit.",
+        group=ANSWERS,
+        most=1_000_000,
+    )
+    merge_duplicates: bool = setting(
+        False,
+        "Merge answers that are the same molecule and add their probabilities.",
+        group=ANSWERS,
+    )
+    canonical_queries: bool | None = setting(
+        None,
+        "Whether to make queries canonical first; by default as the model was trained.",
+        more="Canonical queries are RDKit's canonical SMILES without atom maps. The bundled models "
+        "and those of `molspec train` were trained on them.",
+        group=ANSWERS,
+        flags=("--canonical-queries/--queries-as-given",),
+    )
+    augmentations: int = setting(
+        1,
+        "Number of spellings of each query; their answers are merged.",
+        more="The spellings are the canonical one and others that begin at other atoms. Use them "
+        "with models that were trained on such (root-aligned SMILES, as the bundled ones were). "
+        "Answers that are one molecule are merged, with the mean of their probabilities (Zhong et "
+        "al. 2022, test-time augmentation).",
+        group=ANSWERS,
+        most=1000,
+    )
+    augment_below: float | None = setting(
+        None,
+        "Decode the next spelling only while the first answer's probability is below this.",
+        more="The canonical spelling comes first, and `augmentations` is the maximum. The "
+        "probability is that of the merged list so far. Queries whose first answer is probable "
+        "cost one spelling.",
+        group=ANSWERS,
+        above=0,
+        most=1,
+    )
+    drop_invalid: bool = setting(
+        False, "Drop answers that are unfinished or not a molecule.", group=ANSWERS
+    )
+    drop_unchanged: bool = setting(
+        False,
+        "Drop predictions that leave the molecules unchanged.",
+        more="For `retro`, an answer is unchanged if the query is among its molecules; for "
+        "`product`, if it is among the query's molecules.",
+        group=ANSWERS,
+    )
+    drop_impossible: bool = setting(
+        False,
+        "Drop answers whose product has an element that no reactant has.",
+        more="Files and `Result.doubt` mark such answers. Some data leave out a reactant, such as "
+        "the oxidant that gives an oxygen.",
+        group=ANSWERS,
+    )
+    max_beam_factor: int = setting(
+        4,
+        "Maximum factor by which the beam widens if answers were dropped.",
+        more="The query is decoded again with a beam twice as wide each time; 1 decodes it once.",
+        group=ANSWERS,
+        most=1000,
+    )
+    samples: int | None = setting(
+        None,
+        "Draw this many random answers instead of the best ones.",
+        more="They come in the order drawn. The seed fixes the samples of a query, whatever the "
+        "drafts, batch, order or threads. With merge_duplicates, equal samples become one with "
+        "their `count`, the most frequent first.",
+        group=SAMPLES,
+        most=1000,
+    )
+    temperature: float = setting(
+        1.0,
+        "Divides log-probabilities: below 1, likely tokens become likelier.",
+        more="From 0.001 to 1000. Predictions have the model's own log_prob, at temperature 1.",
+        group=SAMPLES,
+        least=0.001,
+        most=1000,
+    )
+    top_k: int | None = setting(
+        None, "Draw among the top_k likeliest tokens.", group=SAMPLES, most=1_000_000
+    )
+    top_p: float | None = setting(
+        None,
+        "Draw among the fewest tokens whose probabilities reach this sum.",
+        more="After top_k if both are given.",
+        group=SAMPLES,
+        above=0,
+        most=1,
+    )
+    seed: int = setting(
+        0,
+        "Seed of the samples: a whole number from 0, below 2**64.",
+        group=SAMPLES,
+        least=0,
+        most=2**64 - 1,
+    )
+    replacement: bool = setting(
+        True,
+        "Whether one answer may be drawn twice.",
+        more="False draws samples that all differ (stochastic beam search, Kool et al. 2019). The "
+        "first is distributed as a single sample. Each has its `inclusion`, the probability that "
+        "it is among them.",
+        group=SAMPLES,
+    )
+    verification: Verification = setting(
+        "strict",
+        "Which draft tokens are accepted: strict, relaxed (greedy) or rejection (samples).",
+        more='"strict" accepts the model\'s own tokens, so drafts change no answer. "relaxed" also '
+        "accepts nearly as probable ones in greedy decoding (Xia et al. 2023). Answers then depend "
+        "on the drafter, and `tolerated` counts such tokens of an answer. "
+        '"rejection" draws samples as Leviathan et al. (2023) do. They have the same distribution, '
+        "but depend on the drafter.",
+        group=DRAFTS,
+    )
+    beta: int = setting(
+        3, "A relaxed draft token is among the beta likeliest.", group=RELAXED, most=1000
+    )
+    tau: float = setting(
+        1.0, "A relaxed draft token is at most tau nats below the likeliest.", group=RELAXED
+    )
+    judge: Judge = setting(
+        "model",
+        "Whose probability decides about a relaxed draft token: model or drafter.",
+        more='"drafter" is for comparison: nearly all answers are then wrong.',
+        group=RELAXED,
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.beam_size is not None and self.beam_size < self.n_best:
+            raise ValueError(
+                f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
+            )
+        if self.beam == "sbs" and self.finished != "beam":
+            raise ValueError(f"finished is {self.finished!r}: beam 'sbs' keeps them in the beam")
+        if self.length_penalty and (self.merge_duplicates or self.augmentations > 1):
+            raise ValueError(
+                f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
+            )
+        if self.augment_below is not None and self.augmentations == 1:
+            raise ValueError(
+                f"augment_below is {self.augment_below}: expected augmentations above 1 with it"
+            )
+        self._check_sampling()
+        self._check_verification()
+        self._check_drafter()
+        if self.drops and self.max_beam_factor > 1:
+            try:
+                self.searched(2)
+            except ValueError as error:  # of greedy decoding: something may not fit a beam
+                raise ValueError(
+                    f"{error}; the beam widens where answers are dropped, unless max_beam_factor "
+                    "is 1"
+                ) from error
+
+    @property
+    def drops(self) -> bool:
+        """Whether answers are left out."""
+        return self.drop_invalid or self.drop_unchanged or self.drop_impossible
+
+    def searched(self, factor: int = 1) -> PredictOptions:
+        """Answers requested from the search: its whole beam if some may be dropped.
+
+        factor: multiplies the beam's width.
+        """
+        if not self.drops:
+            return self
+        width = min(factor * self.width, WIDEST_BEAM)
+        return replace(self, n_best=width, beam_size=None, max_beam_factor=1)
+
+    def distinct(self) -> PredictOptions:
+        """These options, for a list of n_best different molecules if the beam finds so many.
+
+        They do not change for one greedy answer, for samples, and for beams with a length penalty.
+        """
+        if self.is_greedy or self.samples is not None or self.length_penalty:
+            return self
+        return replace(self, merge_duplicates=True, drop_invalid=True)
+
+    def within(self, widest: int) -> PredictOptions:
+        """These options, for beams that do not widen beyond so many hypotheses."""
+        factor = min(self.max_beam_factor, max(1, widest // self.width))
+        return self if factor == self.max_beam_factor else replace(self, max_beam_factor=factor)
+
+    def _check_sampling(self) -> None:
+        if self.samples is None:
+            for other in differing(self, SAMPLES):
+                raise ValueError(
+                    f"{other.name} is {getattr(self, other.name)!r}: expected samples with it, it "
+                    "has no other use"
+                )
+            return
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in _NOT_WITH_SAMPLES and value != option.default:
+                raise ValueError(
+                    f"{option.name} is {value!r}: expected {option.default!r}, it cannot be "
+                    "combined with samples"
+                )
+
+    def _check_verification(self) -> None:
+        if self.verification != "relaxed":
+            for other in differing(self, RELAXED):
+                raise ValueError(
+                    f"{other.name} is {getattr(self, other.name)!r}: expected "
+                    "verification='relaxed' with it"
+                )
+        for name, search, called in (
+            ("relaxed", "greedy", "greedy decoding"),
+            ("rejection", "sampling", "samples with replacement"),
+        ):
+            if self.verification == name and self.search != search:
+                raise ValueError(f"verification is {name!r}: expected it with {called}")
+        if self.judge == "drafter" and isinstance(self.configuration, WindowDrafts | NoDraft):
+            raise ValueError(
+                f"judge is 'drafter': expected a drafter that knows probabilities, not "
+                f"{self.drafter!r}"
+            )
+
+    @property
+    def width(self) -> int:
+        """Number of hypotheses in the beam."""
+        return self.n_best if self.beam_size is None else self.beam_size
+
+    @property
+    def beam_width(self) -> int:
+        """Hypotheses of a beam; samples without replacement need one more, for `inclusion`."""
+        return self.width if self.samples is None else self.samples + 1
+
+    @property
+    def answer_count(self) -> int:
+        """Answers of a query."""
+        return self.n_best if self.samples is None else self.samples
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether it is greedy decoding: one hypothesis, and no beam requested."""
+        return self.width == 1 and self.beam is None and self.samples is None
+
+    @property
+    def search(self) -> Search:
+        """The search; "stochastic" are samples without replacement."""
+        if self.samples is not None:
+            return "sampling" if self.replacement else "stochastic"
+        return "greedy" if self.is_greedy else self.beam or "exact"
+
+    def _check_drafter(self) -> None:
+        if self.drafter is None and not self._counts:
+            return
+        drafter, search = self.configuration, self.search
+        names, allowed = _DRAFTERS[search]
+        if allowed is _AHEAD[1] and self.drafter in (None, "tree"):
+            return  # a named drafter
+        if not (isinstance(drafter, allowed) or (search != "standard" and is_drafter(drafter))):
+            named = _NAMES.get(search, f"beam {search!r}")
+            raise ValueError(f"drafter is {self.drafter!r}: {named} takes {names}")
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        """The given options of the drafter."""
+        values = {name: getattr(self, name) for name in DRAFT_COUNTS}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def configuration(self) -> AnyConfiguration:
+        """The requested drafter, otherwise the search's own."""
+        default = {"sbs": "windows", "standard": "none"}.get(self.search, "tree")
+        return resolve(default if self.drafter is None else self.drafter, **self._counts)
+
+    def length_limit(self, max_positions: int) -> int:
+        """max_length for a model whose position table has max_positions rows.
+
+        Raises ValueError if the options need more rows than the model has.
+        """
+        if self.max_length is None:
+            return min(DEFAULT_MAX_LENGTH, max_positions)
+        if self.max_length > max_positions:
+            raise ValueError(
+                f"max_length is {self.max_length}: expected at most {max_positions}, "
+                "the model's own"
+            )
+        return self.max_length
+
+
+assert PredictOptions.__doc__ is not None  # for mypy
+PredictOptions.__doc__ += f"\n\n{described(PredictOptions)}\n"
+#: The maximum of a number.
+LARGEST: dict[str, int] = {
+    option.name: option.metadata["most"]
+    for option in fields(PredictOptions)
+    if isinstance(option.metadata["most"], int)
+}
+OPTION_NAMES = tuple(field.name for field in fields(PredictOptions))
+
+
+def check_names(function: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise TypeError, as Python does, for an unknown option, naming the known ones."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f": did you mean {close[0]}?" if close else ":"
+            raise TypeError(f"{function} has no option {name!r}{meant} expected {', '.join(known)}")

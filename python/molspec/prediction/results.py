@@ -1,0 +1,186 @@
+"""Answers in text; merging of answers that are the same molecule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from molspec.common.task import Task, reaction_smiles
+from molspec.decoding import QueryStatistics, Statistics
+from molspec.text import canonicalise, elements, plain_smiles
+
+#: The error of a query all of whose answers were dropped: the options want none of them.
+ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer to a query."""
+
+    #: The model's own spelling.
+    smiles: str
+    #: Natural log of its probability: the sum over its tokens and EOS. Merged answers have the log
+    #: of the sum of their probabilities; with several spellings of a query, of the mean.
+    log_prob: float
+    #: False if it reached max_length before EOS.
+    finished: bool = True
+    #: Number of equal samples, if merge_duplicates made them one.
+    count: int = 1
+    #: For samples without replacement: the probability that it is among the samples.
+    inclusion: float | None = None
+    #: For relaxed verification: how many of its tokens are not the model's argmax.
+    tolerated: int | None = None
+
+    @cached_property
+    def canonical(self) -> str | None:
+        """RDKit's canonical SMILES; None if the answer is unfinished or not a molecule."""
+        return canonicalise(self.smiles) if self.finished else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether RDKit can read the answer as a molecule."""
+        return self.canonical is not None
+
+    @classmethod
+    def known(
+        cls, smiles: str, log_prob: float, finished: bool, canonical: str | None, **more: Any
+    ) -> Prediction:
+        """An answer with known canonical SMILES."""
+        prediction = cls(smiles, log_prob, finished, **more)
+        vars(prediction)["canonical"] = canonical
+        return prediction
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers to one query, best first, or the `error` if there are none."""
+
+    query: str
+    predictions: tuple[Prediction, ...] = ()
+    error: str | None = None
+    #: Counts and seconds of the query. Results with equal answers are equal.
+    statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
+    #: The task of its model, if the model has one.
+    task: Task | None = field(default=None, compare=False)
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Probabilities of the answers, normalised over the list: their sum is 1."""
+        if not self.predictions:
+            return ()
+        every = _log_sum(prediction.log_prob for prediction in self.predictions)
+        return tuple(math.exp(prediction.log_prob - every) for prediction in self.predictions)
+
+    @property
+    def reactions(self) -> tuple[str | None, ...]:
+        """Reaction SMILES of the query and each answer; None for an answer that is no molecule.
+
+        Raises ValueError if the model has no task: it is unknown which side it answers.
+        """
+        if self.task is None:
+            raise ValueError("task is None: expected 'retro' or 'product', of the model")
+        query = plain_smiles(self.query).strip()
+        return tuple(
+            None if found.canonical is None else reaction_smiles(self.task, query, found.canonical)
+            for found in self.predictions
+        )
+
+    def doubt(self, prediction: Prediction) -> str:
+        """Why an answer is impossible as it stands; "" if nothing says so."""
+        new = ", ".join(new_elements(self.query, prediction.smiles, self.task))
+        return f"impossible: no reactant has {new}" if new else ""
+
+
+class Results(list[Result]):
+    """Results in the order of the queries, with the `statistics` of decoding them."""
+
+    def __init__(self, results: Iterable[Result], statistics: Statistics) -> None:
+        super().__init__(results)
+        self.statistics = statistics
+
+
+def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
+    """Merge answers with the same canonical SMILES into the likeliest, adding their probabilities.
+
+    For several lists, one for each spelling of a query, the result is the mean over the lists; an
+    answer that a list lacks has probability 0 there. Sorted by the new log-probs, best first.
+    Answers that are no molecules are merged if their texts are equal.
+    """
+    every = math.log(len(lists))
+    merged = [
+        _merged(group, _log_sum(prediction.log_prob for prediction in group) - every)
+        for group in _equal_ones(sorted(chain.from_iterable(lists), key=_rarity))
+    ]
+    return tuple(sorted(merged, key=_rarity))
+
+
+def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Prediction, ...]:
+    """Drop unchanged answers: a route through them would lead back to its target.
+
+    An answer is unchanged if all its molecules are among the query's, such as a product that is a
+    reactant, or if it has all molecules of the query, such as reactants with the product.
+    """
+    plain = plain_smiles(query).strip().strip(">").replace(">", ".")
+    query_molecules = _molecules(canonicalise(plain))
+
+    def is_unchanged(found: Prediction) -> bool:
+        parts = _molecules(found.canonical)
+        return bool(parts and query_molecules) and (
+            parts <= query_molecules or query_molecules <= parts
+        )
+
+    return tuple(found for found in predictions if not is_unchanged(found))
+
+
+def new_elements(query: str, answer: str, task: Task | None) -> list[str]:
+    """Elements of the product that no reactant has; without a task none are known."""
+    before, after = map(elements, (answer, query) if task == "retro" else (query, answer))
+    return [] if task is None or "*" in before else sorted(after - before - {"*"})
+
+
+def _molecules(canonical: str | None) -> set[str]:
+    return set() if canonical is None else set(canonical.split("."))
+
+
+def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
+    """Merge samples with the same canonical SMILES, with their count; the most frequent first.
+
+    The result has the spelling of the likeliest and the sum of the spellings' probabilities.
+    """
+    counted = []
+    for group in _equal_ones(samples):
+        spellings = {sample.smiles: sample.log_prob for sample in group}
+        count = sum(sample.count for sample in group)
+        counted.append(_merged(group, _log_sum(spellings.values()), count))
+    return tuple(sorted(counted, key=lambda each: (-each.count, _rarity(each))))
+
+
+def _merged(group: Sequence[Prediction], log_prob: float, count: int = 1) -> Prediction:
+    """The likeliest of a group, with the group's log_prob and count."""
+    best = min(group, key=_rarity)
+    inclusion = best.inclusion if len(group) == 1 else None  # that of several is not known
+    further = {"count": count, "inclusion": inclusion, "tolerated": best.tolerated}
+    return Prediction.known(best.smiles, log_prob, best.finished, best.canonical, **further)
+
+
+def _equal_ones(predictions: Iterable[Prediction]) -> Iterable[list[Prediction]]:
+    """Group answers by molecule, or by text if they are none, in their order."""
+    groups: dict[str | tuple[str, bool], list[Prediction]] = {}
+    for prediction in predictions:
+        key = prediction.canonical or (prediction.smiles, prediction.finished)
+        groups.setdefault(key, []).append(prediction)
+    return groups.values()
+
+
+def _rarity(prediction: Prediction) -> float:
+    return -prediction.log_prob
+
+
+def _log_sum(log_probs: Iterable[float]) -> float:
+    """The log of the sum of at least one probability."""
+    values = sorted(log_probs, reverse=True)
+    return values[0] + math.log(sum(math.exp(value - values[0]) for value in values))

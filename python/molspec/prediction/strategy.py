@@ -1,0 +1,168 @@
+"""Choose search and drafter: the requested ones, or the cheapest for the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from molspec import _native
+from molspec.decoding import Strategy
+from molspec.drafting import AnyConfiguration, DraftContext, LookAhead, NoDraft, TreeDraft
+from molspec.engine import ops
+from molspec.prediction.options import PredictOptions
+
+#: For SBS: a draft token is accepted if the likelier tokens have less probability together
+#: (Andronov et al. 2025).
+_NUCLEUS = 0.9975
+#: On a CPU the nodes of a wider beam fill the matrix kernels' tiles without drafts, which then only
+#: save passes, whose cost is reading the weights (docs/benchmarks/beams.md). A decoder of so many
+#: bytes waits for that, and so do Intel's processors with these kernels.
+_WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
+_WAITING_BYTES = 16 * 2**20
+_WAITING_KERNELS = ("avx512", "avx512_vnni", "avx512_amx")
+#: On a device drafting saves two thirds of the passes. It costs a tenth more rows, which are nearly
+#: free while they are few, and the lookahead's time, which grows with the beam. Greedy trees fill a
+#: pass of many queries with rows that are no longer free (docs/benchmarks/gpu.md).
+_WIDEST_DRAFTED_ON_DEVICE = 7
+_MOST_HYPOTHESES_DRAFTED, _MOST_QUERIES_DRAFTED = 1024, 64
+#: Hypotheses of all queries that are decoded together on a CPU: more of them leave its caches, as
+#: their keys and values are read in every pass (docs/benchmarks/beams.md). On other devices the
+#: server's bound on wide queries, which make a pass longer for all others.
+_TOGETHER_ON_CPU, _TOGETHER_ON_DEVICE = 24, 100
+_LOOKING_AHEAD = ("exact", "standard", "stochastic")
+#: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
+#: tiles for a single query.
+_DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
+
+
+def search_spec(
+    options: PredictOptions, context: DraftContext, max_length: int, device: str | None = None
+) -> Strategy:
+    """The settings of a query's search.
+
+    context: the data from which drafters are built.
+    device: of molspec's own engine, which decides the defaults; None for PyTorch models.
+    """
+    drafting = chosen_drafter(options, device, context.decoder_bytes)
+    context = replace(context, query_count=options.batch_size)
+    common: dict[str, Any] = {"max_length": max_length}
+    if options.samples is not None:
+        common["sampling"] = _native.Sampling(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            seed=options.seed,
+        )
+    elif not options.is_greedy:
+        common["length_penalty"] = options.length_penalty
+    if options.search in _LOOKING_AHEAD:
+        return _beam(options, drafting, context, common)
+    common["drafter"], external = context.parts(drafting)
+    if options.search == "sbs":
+        common |= {"beam_size": options.width, "n_best": options.n_best}
+        return Strategy(_native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common), external)
+    if options.samples is not None:
+        common |= {"samples": options.samples, "rejection": options.verification == "rejection"}
+    elif options.verification == "relaxed":
+        by_drafter = options.judge == "drafter"
+        common["relaxed"] = _native.Relaxed(
+            beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
+        )
+    return Strategy(_native.SequenceSpec(**common), external)
+
+
+def _beam(
+    options: PredictOptions,
+    drafting: AnyConfiguration,
+    context: DraftContext,
+    common: dict[str, Any],
+) -> Strategy:
+    """A beam with its lookahead, and its external drafter, if any."""
+    width, external = options.beam_width, None
+    if not isinstance(drafting, NoDraft):
+        ahead = drafting
+        if not isinstance(ahead, LookAhead):
+            ahead = replace(lookahead(width, options.node_budget), drafter=ahead)
+        if ahead.drafter is not None:
+            external = replace(context, width=width).build(ahead.drafter)
+        common |= {
+            "steps": ahead.steps,
+            "node_budget": ahead.node_budget,
+            "min_confidence": ahead.min_confidence,
+            "proposed": external is not None,
+        }
+    spec = _native.BeamSpec(
+        beam_size=width,
+        n_best=options.answer_count,
+        finished_apart=options.finished == "separate",
+        **common,
+    )
+    return Strategy(spec, external)
+
+
+def chosen_drafter(
+    options: PredictOptions, device: str | None = None, decoder_bytes: int = 0
+) -> AnyConfiguration:
+    """Choose the drafter: the requested one, or the cheapest for this device and model.
+
+    decoder_bytes: of the weights that a decoder pass reads.
+    """
+    is_tree = options.drafter in (None, "tree")
+    open_choice = device is not None and options.node_budget is None
+    if options.search in ("greedy", "sampling"):
+        if not (is_tree and open_choice):
+            return options.configuration
+        if options.samples is not None or device == "cpu":
+            return paying_tree(options.batch_size * options.answer_count)
+        if options.drafter is None and options.batch_size > _MOST_QUERIES_DRAFTED:
+            return NoDraft()
+        return _DEVICE_TREE if options.batch_size > 1 else _LONE_DEVICE_TREE
+    if options.search in ("standard", "sbs"):
+        return options.configuration
+    if open_choice and options.drafter is None and not _drafts_pay(options, device, decoder_bytes):
+        return NoDraft()
+    return lookahead(options.beam_width, options.node_budget) if is_tree else options.configuration
+
+
+def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int) -> bool:
+    width = options.beam_width
+    if device == "cpu":
+        waits = decoder_bytes >= _WAITING_BYTES or ops.instruction_set() in _WAITING_KERNELS
+        return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
+    few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
+    return few and width <= _WIDEST_DRAFTED_ON_DEVICE
+
+
+def hypotheses_together(device: str | None) -> int:
+    """The maximum hypotheses of wide queries that share a pass."""
+    return _TOGETHER_ON_CPU if device == "cpu" else _TOGETHER_ON_DEVICE
+
+
+def queries_together(options: PredictOptions, device: str | None) -> int:
+    """The queries to decode together, at most `options.batch_size`.
+
+    On a CPU, few queries with several hypotheses; two always share the reading of the weights.
+    """
+    width = options.samples or options.width
+    if device != "cpu" or width == 1:
+        return options.batch_size
+    return min(options.batch_size, max(2, hypotheses_together(device) // width))
+
+
+def paying_tree(batch_size: int) -> TreeDraft:
+    """The drafts of greedy decoding on the CPU: each node must save more than it costs.
+
+    In rows of a wide pass, an accepted node saves its own row in a later pass, about one more for
+    the query's part in that pass, and its share of two for the pass itself; so it must be likely
+    enough (docs/benchmarks/engine.md).
+    """
+    return TreeDraft(node_budget=16, min_probability=1 / (2 + 2 / batch_size))
+
+
+def lookahead(beam_size: int, node_budget: int | None = None) -> LookAhead:
+    """The default drafts of exact beam search.
+
+    A wrong node costs a row of a pass; a right one saves a part of a pass, which is more if passes
+    are narrow. docs/benchmarks/beams.md has the figures.
+    """
+    return LookAhead(node_budget or 5 * beam_size)

@@ -1,0 +1,68 @@
+"""The journal of a job: its settings and how it is read; the jobs' tests kill them."""
+
+from __future__ import annotations
+
+import json
+from io import BufferedReader
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from molspec.common.journal import Journal, Kind, open_unlinked
+from molspec.drafting import LookAhead, ModelDraft, TreeDraft, WindowDrafts, merged
+from molspec.prediction.identity import Identity, run_settings
+from molspec.prediction.options import PredictOptions
+
+_NUMBERS = Kind[int]("numbers", int, int)
+
+
+def test_a_job_with_merged_drafters_resumes(tmp_path: Path) -> None:
+    def journal(length: int) -> Journal[int]:
+        drafter = merged(TreeDraft(8), WindowDrafts(length, 4), node_budget=16)
+        settings = run_settings("product", Identity("f00d"), PredictOptions(drafter=drafter))
+        return Journal(tmp_path / "journal", settings, _NUMBERS)
+
+    assert list(journal(5).record([1, 2])) == [1, 2]
+    assert list(journal(5).records()) == [1, 2]
+    with pytest.raises(ValueError, match=r"^drafter is "):
+        journal(6)
+
+
+def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path: Path) -> None:
+    def journal(batch_size: int) -> Journal[int]:
+        options = PredictOptions(batch_size=batch_size)
+        settings = run_settings("product", Identity("f00d"), options)
+        return Journal(tmp_path / "journal", settings, _NUMBERS)
+
+    assert list(journal(32).record([1])) == [1]
+    with pytest.raises(ValueError, match=r"^batch_size is 8, but .* with 32: take another file"):
+        journal(8)
+
+
+def test_settings_do_not_copy_a_drafter() -> None:
+    class OwnDrafter:
+        def __init__(self) -> None:
+            self.lock = Lock()  # which cannot be copied
+
+        def start(self, row: int, source_ids: list[int]) -> None: ...
+
+        def propose(self, row: int, prefix_ids: list[int]) -> None: ...
+
+        def release(self, row: int) -> None: ...
+
+    options = PredictOptions(drafter=OwnDrafter())  # type: ignore[arg-type]
+    settings = run_settings("product", Identity("f00d"), options)
+    assert settings["drafter"] == {"kind": "OwnDrafter"}
+    merged_one = merged(OwnDrafter(), ModelDraft(Path("small")), node_budget=3)  # type: ignore[arg-type]
+    for drafter in (merged_one, LookAhead(3, drafter=merged_one)):
+        options = PredictOptions(n_best=2, drafter=drafter)
+        text = json.dumps(run_settings("product", Identity("f00d"), options)["drafter"])
+        assert '{"kind": "OwnDrafter"}' in text
+        assert '"kind": "ModelDraft", "model": "small"' in text
+
+
+def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:
+    (tmp_path / "journal").write_bytes(b"{}\n")
+    with open_unlinked(tmp_path / "journal", "rb") as stream:
+        assert isinstance(stream, BufferedReader)

@@ -1,0 +1,248 @@
+"""Items on several processes: their order, their errors, and workers that die."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+from molspec.common import workers
+from molspec.common.workers import in_processes, process_count, usable_cores
+
+
+def squares(items: Iterator[int]) -> Iterator[int]:
+    return (item * item for item in items)
+
+
+def lost(item: int) -> int:
+    return -item
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("size", [0, 1, 7, 500])
+def test_results_come_in_the_order_of_the_items(count: int, size: int) -> None:
+    found = list(in_processes(squares, range(size), count, lost, piece=3, ahead=20))
+    assert found == [item * item for item in range(size)]
+
+
+def test_work_is_shared_by_two_other_processes(tmp_path: Path) -> None:
+    def process_ids(items: Iterator[int]) -> Iterator[int]:
+        for _ in items:
+            (tmp_path / str(os.getpid())).touch()
+            end = time.monotonic() + 10
+            while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < end:
+                time.sleep(0.005)  # the other process has not begun
+            yield os.getpid()
+
+    found = set(in_processes(process_ids, range(40), 2, lost, piece=1))
+    assert len(found) == 2
+    assert os.getpid() not in found
+
+
+def test_closing_a_stream_ends_its_workers() -> None:
+    def process_ids(items: Iterator[int]) -> Iterator[int]:
+        return (os.getpid() for _ in items)
+
+    stream = in_processes(process_ids, iter(range(10_000)), 2, lost)
+    workers = {next(stream) for _ in range(100)}
+    stream.close()  # before its end
+    for process in workers:
+        for _ in range(500):
+            if not Path(f"/proc/{process}").exists() or "Z" in _state(process):
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail(f"process {process} lives")
+
+
+def test_streams_that_overlap_end_apart() -> None:
+    first, second = (in_processes(squares, range(5), 1, lost) for _ in range(2))
+    assert [*zip(first, second, strict=True)] == [(item * item, item * item) for item in range(5)]
+
+
+def _state(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_dead_worker_is_replaced_and_no_result_is_lost_or_repeated(tmp_path: Path) -> None:
+    def fragile(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            mark = tmp_path / str(item)
+            if item % 17 == 0 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield item * item
+
+    found = list(in_processes(fragile, range(340), 3, lost, piece=5))
+    assert found == [item * item for item in range(340)]
+    assert len(list(tmp_path.iterdir())) == 20
+
+
+def test_an_item_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
+    def deadly(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item in (13, 14):
+                with (tmp_path / str(item)).open("a") as log:
+                    log.write("x")
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield item * item
+
+    found = list(in_processes(deadly, range(40), 2, lost, piece=8))
+    assert found == [-item if item in (13, 14) else item * item for item in range(40)]
+    assert (tmp_path / "13").read_text() == "xxx"
+
+
+def test_workers_that_die_at_once_end_the_stream() -> None:
+    def exit_at_start(items: Iterator[int]) -> Iterator[int]:
+        os._exit(1)
+        yield from items
+
+    with pytest.raises(RuntimeError, match="3 worker processes died at their start"):
+        list(in_processes(exit_at_start, range(4), 2, lost))
+
+
+def test_a_stream_that_gets_no_workers_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    forked: list[int] = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: forked.append(fork()) or forked[-1])
+    monkeypatch.setattr(workers._Template, "start_worker", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        list(in_processes(squares, range(4), 2, lost))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(forked[0], os.WNOHANG)
+
+
+def test_error_of_the_items_follows_the_results_before_it() -> None:
+    def broken() -> Iterator[int]:
+        yield from range(5)
+        raise ValueError("line 6 is no text")
+
+    stream = in_processes(squares, broken(), 2, lost)
+    assert [next(stream) for _ in range(5)] == [0, 1, 4, 9, 16]
+    with pytest.raises(ValueError, match="line 6 is no text"):
+        next(stream)
+
+
+def test_error_in_a_worker_is_raised_in_this_process() -> None:
+    class UnsendableError(Exception):
+        pass
+
+    def failing(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item == 3:
+                raise ValueError("item 3")
+            if item == 30:
+                raise UnsendableError("item 30")
+            yield item
+
+    with pytest.raises(ValueError, match="item 3"):
+        list(in_processes(failing, [1, 2, 3], 2, lost))
+    with pytest.raises(RuntimeError, match=r"UnsendableError.*item 30"):
+        list(in_processes(failing, [30], 2, lost))
+
+
+def test_results_do_not_wait_for_slow_items() -> None:
+    answered: list[int] = []
+
+    def slow() -> Iterator[int]:
+        yield 1
+        for _ in range(500):
+            if answered:
+                break
+            time.sleep(0.01)
+        assert answered
+        yield 2
+
+    for result in in_processes(squares, slow(), 2, lost):
+        answered.append(result)
+    assert answered == [1, 4]
+
+
+def test_item_with_slow_work_does_not_delay_the_others(tmp_path: Path) -> None:
+    def uneven(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item == 0:
+                for _ in range(500):
+                    if (tmp_path / "99").exists():
+                        break
+                    time.sleep(0.01)
+                assert (tmp_path / "99").exists()
+            (tmp_path / str(item)).touch()
+            yield item
+
+    assert list(in_processes(uneven, range(100), 2, lost, piece=1)) == list(range(100))
+
+
+def test_number_of_items_read_ahead_is_bounded() -> None:
+    read: list[int] = []
+
+    def counted() -> Iterator[int]:
+        for item in range(10_000):
+            read.append(item)
+            yield item
+
+    stream = in_processes(squares, counted(), 2, lost, piece=4, ahead=16)
+    next(stream)
+    time.sleep(0.05)
+    assert len(read) <= 2 * 16 + 2
+    stream.close()
+
+
+def test_process_count_follows_the_usable_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert process_count(3) == process_count(np.int64(3)) == 3
+    assert process_count("all") == usable_cores() >= 1
+    for wrong in (0, -1, True, 1.5, "many"):
+        with pytest.raises(ValueError, match=r"processes is .*: expected at least 1, or 'all'"):
+            process_count(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="processes is 1025: expected at most 1024"):
+        process_count(1025)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    for limit, cores in (("max 100000", 8), ("150000 100000", 2), ("10000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(limit)
+        monkeypatch.setattr(workers, "_CONTAINER_LIMIT", tmp_path / "cpu.max")
+        assert usable_cores() == cores
+
+
+def test_results_are_given_where_child_processes_are_ignored() -> None:
+    """As a supervisor may have set it."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert list(in_processes(squares, range(4), 2, lost)) == [0, 1, 4, 9]
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_workers_use_torch_whose_threads_ran_before_the_fork(threads: str) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": threads}
+    command = [sys.executable, "-m", "tests.forked"]
+    assert subprocess.run(command, env=environment, timeout=200, check=False).returncode == 0
+
+
+def test_a_worker_that_does_nothing_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_LOOK_SECONDS", 0.02)
+
+    def stuck(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            Event().wait()
+            yield item
+
+    with pytest.raises(TimeoutError, match="a worker process did nothing for 0"):
+        list(in_processes(stuck, range(3), 2, lost))

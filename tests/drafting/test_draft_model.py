@@ -1,0 +1,219 @@
+"""Models that draft for other models: answers, calls and invalid options."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import pytest
+
+from molspec import _native
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.checkpoints.folder import write
+from molspec.drafting import LookAhead, ModelDraft, NoDraft, Path, merged
+from molspec.model.spec import ModelSpec
+from molspec.prediction.model import Model
+from molspec.text import Vocabulary
+from tests import tiny
+from tests.engine.models import random_weights
+from tests.test_decoder import drafting_model
+
+SHORT = tiny.QUERIES[:-1]
+MAX_LENGTH = 30
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return drafting_model()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> FilePath:
+    folder = tmp_path_factory.mktemp("models")
+    for name, seed in (("same", 1), ("small", 2)):
+        write(tiny.checkpoint(seed), folder / name)
+    return folder
+
+
+def drafters(folder: FilePath) -> dict[str, Any]:
+    same, small = str(folder / "same"), str(folder / "small")
+    return {
+        "same": ModelDraft(same, gamma=4),
+        "small": ModelDraft(folder / "small", gamma=3),
+        "adaptive": ModelDraft(same),
+        "with a tree": ModelDraft(same, gamma=4, drafter="tree"),
+        "hierarchy": ModelDraft(same, gamma=6, drafter=ModelDraft(small, gamma=2)),
+        "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
+    }
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize(
+    "name", ["same", "small", "adaptive", "with a tree", "hierarchy", "merged"]
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"n_best": 3}, {"n_best": 3, "finished": "separate"}], ids=str
+)
+def test_drafting_model_does_not_change_answers(
+    model: Model, folder: FilePath, name: str, batch_size: int, options: dict[str, Any]
+) -> None:
+    shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
+    plain = model.predict(SHORT, drafter="none", **shared)
+    drafted = model.predict(SHORT, drafter=drafters(folder)[name], **shared)
+    assert drafted == plain
+    if name != "small" and not (name == "merged" and options):
+        assert drafted.statistics.query_calls < 0.75 * plain.statistics.query_calls
+
+
+def test_drafts_of_identical_model_are_accepted(model: Model, folder: FilePath) -> None:
+    drafter = ModelDraft(str(folder / "same"), gamma=4)
+    results = model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH)
+    plain = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
+    calls = sum(-(-result.statistics.emitted_tokens // 5) for result in plain)
+    assert results.statistics.query_calls == calls
+    rejected = results.statistics.drafted_tokens - results.statistics.accepted_tokens
+    assert rejected <= len(SHORT)  # at most the tokens that EOS or max_length cuts off
+
+
+def test_drafter_does_not_evaluate_tokens_twice(model: Model, folder: FilePath) -> None:
+    """With one query, no step evaluates more than two nodes, whatever the path's length."""
+    drafter = ModelDraft(str(folder / "same"), gamma=4).build(model.context)
+    node_counts = []
+    step = drafter._session.step
+
+    def counting_step(nodes: Any, *arguments: Any) -> Any:
+        node_counts.append(len(nodes))
+        return step(nodes, *arguments)
+
+    drafter._session.step = counting_step  # type: ignore[method-assign]
+    (result,) = model.predict(SHORT[:1], drafter=drafter, max_length=MAX_LENGTH)
+    assert drafter.calls == len(node_counts)
+    # First BOS; later the model's added token, and the last drafted token if not yet evaluated.
+    assert max(node_counts) <= 2
+    assert drafter._rows == {}
+    assert result.statistics.decoder_calls < MAX_LENGTH
+
+
+def test_trees_are_not_changed_by_later_requests(model: Model) -> None:
+    paths = _native.Continuations(
+        row_count=2, guess_model=model.context.guess, drafts=NoDraft().native(), width=1
+    )
+    trees = []
+    for row, token_id in enumerate((4, 6)):
+        paths.start(row, [4, 6])
+        paths.request([_native.Path(row=row, token_ids=[], log_prob=0.0)], [1])
+        paths.plan([])
+        log_probs = np.full((len(paths.nodes), tiny.VOCABULARY.size), -9.0, np.float32)
+        log_probs[:, token_id] = -0.1
+        assert paths.advance(log_probs)
+        trees.append(paths.trees[0])
+    assert [tree.token_ids for tree in trees] == [[4], [6]]
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 2])
+def test_a_failed_pass_of_a_draft_model_is_evaluated_anew(
+    model: Model, folder: FilePath, fails_at: int
+) -> None:
+    """Drafts after it are those of a drafter that never failed."""
+
+    def proposals(fails: bool) -> list[list[int]]:
+        drafter = ModelDraft(folder / "same", gamma=3).build(model.context)
+        drafter.start(0, [4, 6])
+        drafter.read(0, [4, 6], [1, 4, 6, 2])
+        step, count = drafter._session.step, 0
+
+        def failing_step(*arguments: Any) -> Any:
+            nonlocal count
+            count += 1
+            if fails and count == 1 + fails_at:
+                raise MemoryError
+            return step(*arguments)
+
+        drafter._session.step = failing_step  # type: ignore[method-assign]
+        found = []
+        for token_ids in ([], [4], [4, 4, 6]):
+            paths = [Path(0, token_ids, 0.0)]
+            try:
+                (tree,) = drafter.propose(paths)
+            except MemoryError:
+                (tree,) = drafter.propose(paths)
+            found.append(list(tree.token_ids))
+        return found
+
+    assert proposals(fails=True) == proposals(fails=False)
+
+
+@pytest.mark.parametrize("kind", ["continuations", "masked"])
+def test_advance_needs_a_plan(model: Model, kind: str) -> None:
+    guess = model.context.guess
+    paths: Any
+    if kind == "masked":
+        paths = _native.MaskedPlaces(
+            row_count=1, guess_model=guess, node_budget=3, min_log_prob=-9.0
+        )
+    else:
+        drafts = NoDraft().native()
+        paths = _native.Continuations(row_count=1, guess_model=guess, drafts=drafts, width=1)
+    paths.start(0, [4, 6])
+    paths.request([_native.Path(row=0, token_ids=[], log_prob=0.0)], [2])
+    with pytest.raises(ValueError, match=r"^nothing is staged: expected plan\(\) after request"):
+        paths.advance(np.zeros((0, tiny.VOCABULARY.size), np.float32))
+
+
+def test_look_ahead_with_drafting_model_saves_calls(model: Model, folder: FilePath) -> None:
+    same = str(folder / "same")
+    ahead = LookAhead(node_budget=30, min_confidence=0.1, drafter=ModelDraft(same, gamma=6))
+    plain = model.predict(SHORT, n_best=4, drafter="none", max_length=MAX_LENGTH)
+    drafted = model.predict(SHORT, n_best=4, drafter=ahead, max_length=MAX_LENGTH)
+    assert drafted == plain
+    assert drafted.statistics.query_calls < 0.6 * plain.statistics.query_calls
+
+
+def test_source_too_long_for_drafter_is_still_answered(model: Model, folder: FilePath) -> None:
+    spec = ModelSpec(**{**vars(tiny.SPEC), "max_positions": 12})
+    write(Checkpoint(spec, random_weights(spec, 3), tiny.VOCABULARY), folder / "short")
+    drafter = ModelDraft(str(folder / "short"), gamma=4)
+    plain = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
+    assert model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH) == plain
+
+
+def test_error_names_drafter_with_another_vocabulary(model: Model, folder: FilePath) -> None:
+    tokens = (*tiny.TOKENS[:6], "S", *tiny.TOKENS[7:])
+    path = folder / "other"
+    weights = tiny.checkpoint().weights
+    write(Checkpoint(tiny.SPEC, weights, Vocabulary(tokens, unk_id=3)), path)
+    message = (
+        r"^drafter '.*other' has another vocabulary than the model that it drafts for: "
+        r"token 6 is 'S' of 13 there and 'N' of 13 here; expected the same tokens"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.predict(SHORT, drafter=ModelDraft(str(path)))
+    with pytest.raises(ValueError, match=message):
+        ModelDraft(folder / "same", drafter=ModelDraft(path)).build(model.context)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 0}, "gamma is 0: expected a whole number of at least 1"),
+        ({"gamma": "some"}, "gamma is 'some': expected 'adaptive' or a whole number"),
+        ({"gamma": 1.5}, "gamma is 1.5: expected a whole number of at least 1"),
+        ({"width": 0}, "width is 0: expected a whole number of at least 1"),
+        ({"drafter": "fast"}, "drafter is 'fast': expected one of none, windows, tree"),
+        ({"drafter": LookAhead(3)}, "drafter is LookAhead"),
+        ({"drafter": merged("heads", "tree", node_budget=5)}, "drafter is HeadsDraft"),
+    ],
+)
+def test_invalid_options_are_refused(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        ModelDraft("product", **options)
+
+
+def test_refuses_invalid_drafter_models(model: Model) -> None:
+    with pytest.raises(CheckpointError, match="nowhere"):
+        model.predict(SHORT, drafter=ModelDraft("nowhere"))
+    with pytest.raises(ValueError, match=r"^model is a int: expected the name or the path"):
+        model.predict(SHORT, drafter=ModelDraft(3))
+    with pytest.raises(ValueError, match="'windows', 'heads', 'spec', 'none' or a Drafter"):
+        model.predict(SHORT, beam="sbs", n_best=2, drafter="tree")

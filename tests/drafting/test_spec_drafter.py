@@ -1,0 +1,235 @@
+"""Spec-Drafters: their guesses match PyTorch's, and the answers do not change, to the bit."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path as FilePath
+from typing import Any
+
+import pytest
+import torch
+
+from molspec import checkpoints
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.commands import description
+from molspec.decoding import Path
+from molspec.drafting import LookAhead, SpecDraft, merged
+from molspec.drafting.options import AnyDrafter
+from molspec.drafting.spec_drafter import SpecModel
+from molspec.model.spec_drafter import SpecDrafterWeights
+from molspec.model.transformer import Transformer
+from molspec.prediction.model import Model
+from molspec.text import Vocabulary
+from molspec.training.masked import guesses
+from molspec.training.masked_layout import causal
+from tests import tiny
+from tests.engine.models import random_weights
+
+DRAFTERS: dict[str, AnyDrafter] = {
+    "spec": "spec",
+    "tree+spec": "tree+spec",
+    "few nodes": SpecDraft(node_budget=3, k=2),
+    "merged": merged("spec", "windows", node_budget=9),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "beam of 3": {"n_best": 3},
+    "samples": {"samples": 2, "seed": 3},
+    "samples without replacement": {"samples": 2, "seed": 3, "replacement": False},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("seed", [1, 2], ids=["itself", "another"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_drafts_of_spec_drafter_do_not_change_answers(
+    options: dict[str, Any], seed: int, dtype: str
+) -> None:
+    model = Model(tiny.with_spec(seed), dtype)
+    shared = {"max_length": 40, **options}
+    plain = model.predict(tiny.QUERIES, drafter="none", **shared)
+    for drafter in DRAFTERS.values():
+        for batch_size in (1, 16):
+            found = model.predict(tiny.QUERIES, drafter=drafter, batch_size=batch_size, **shared)
+            assert found == plain
+            assert found.statistics.drafted_tokens > 0
+
+
+def test_beams_look_ahead_with_spec_drafter() -> None:
+    model = Model(tiny.with_spec())
+    for tree in (False, True):
+        ahead = LookAhead(20, drafter=SpecDraft(tree=tree))
+        plain = model.predict(tiny.QUERIES, 4, drafter="none", max_length=40)
+        assert model.predict(tiny.QUERIES, 4, drafter=ahead, max_length=40) == plain
+
+
+def test_identical_drafter_guesses_next_token() -> None:
+    model = Model(tiny.with_spec())
+    results = model.predict(tiny.QUERIES, drafter=SpecDraft(k=1, node_budget=1), max_length=40)
+    plain = model.predict(tiny.QUERIES, drafter="none", max_length=40)
+    assert results.statistics.query_calls < 0.6 * plain.statistics.query_calls
+
+
+def twin_log_probs(
+    checkpoint: Checkpoint, source: list[int], path: list[int], k: int
+) -> torch.Tensor:
+    """Log-probs [place, vocab] after a path, from the training twin."""
+    assert checkpoint.spec_drafter is not None
+    vocabulary = checkpoint.vocabulary
+    twin = Transformer(checkpoint.spec_drafter.spec, 0.0, vocabulary.pad_id).eval()
+    twin.load_state_dict(dict(checkpoint.spec_drafter.weights))
+    sources = torch.tensor([[vocabulary.bos_id, *source, vocabulary.eos_id]])
+    # The number of tokens after the path sets the number of MASKs; the tokens are not read.
+    targets = torch.tensor([[vocabulary.bos_id, *path, *[5] * k]])
+    prefixes = torch.tensor([[len(path) + 1]])
+    layout = causal(targets, prefixes, k, vocabulary.pad_id)
+    padding = sources == vocabulary.pad_id
+    with torch.inference_mode():
+        rows = guesses(twin, layout, twin.encode(sources, padding), padding)[0].log_softmax(-1)
+    return torch.cat([rows[len(path)][None], rows[layout.masks[0]]])
+
+
+def test_guesses_match_training_twin() -> None:
+    """Paths grow, branch and end; the log-probability of each node matches the twin's."""
+    checkpoint = tiny.with_spec(2)
+    assert checkpoint.spec_drafter is not None
+    spec_model = SpecModel(checkpoint.spec_drafter, checkpoint.vocabulary, "float32")
+    drafter = spec_model.open(
+        SpecDraft(node_budget=60, min_probability=0.0), tiny.model().context.guess, 3
+    )
+    source = tiny.VOCABULARY.encode("CC(=O)O")
+    drafter.start(7, source)
+    drafter.read(7, source, source)
+    paths = [[], [4], [4, 5, 6], [4, 5, 7, 8], [4, 5, 6, 4, 4], [9], [4, 5, 7, 8]]
+    for batch in (*[[path] for path in paths], paths):
+        trees = drafter.propose([Path(7, path, 0.0) for path in batch])
+        for path, tree in zip(batch, trees, strict=True):
+            rows = twin_log_probs(checkpoint, source, path, 5)
+            depths: list[int] = []
+            log_probs: list[float] = []
+            for token_id, parent in zip(tree.token_ids, tree.parents, strict=True):
+                depths.append(depths[parent] + 1 if parent >= 0 else 0)
+                before = log_probs[parent] if parent >= 0 else 0.0
+                log_probs.append(before + float(rows[depths[-1]][token_id]))
+            assert len(tree) == 60
+            assert tree.log_probs == pytest.approx(log_probs, abs=1e-3)
+    blocks = drafter._paths.block_count
+    for _ in range(50):
+        drafter.propose([Path(7, [4, 5, 7, 8], 0.0)])
+    assert drafter._paths.block_count == blocks  # the blocks of MASKs are freed
+
+
+def test_source_too_long_for_drafter_is_still_answered() -> None:
+    spec = replace(tiny.SPEC, max_positions=12)
+    short = SpecDrafterWeights(4, spec, random_weights(spec, 3))
+    model = Model(replace(tiny.checkpoint(), spec_drafter=short))
+    plain = model.predict(tiny.QUERIES, drafter="none", max_length=40)
+    assert model.predict(tiny.QUERIES, drafter="spec", max_length=40) == plain
+
+
+def test_spec_drafter_round_trips_with_model(tmp_path: FilePath) -> None:
+    checkpoint = tiny.with_spec(2)
+    checkpoints.write(checkpoint, tmp_path / "model")
+    stored = checkpoints.read(tmp_path / "model").spec_drafter
+    written = checkpoint.spec_drafter
+    assert stored is not None
+    assert written is not None
+    assert (stored.k, stored.spec) == (written.k, written.spec)
+    for name, weight in written.weights.items():
+        assert torch.equal(stored.weights[name], weight)
+    text = description.model(str(tmp_path / "model"))
+    assert "a Spec-Drafter of 5 tokens, 1 + 2 layers, width 32" in text
+    fingerprints = {
+        variant.fingerprint() for variant in (checkpoint, tiny.with_spec(1), tiny.checkpoint())
+    }
+    assert len(fingerprints) == 3
+    assert checkpoint.fingerprint(False) == tiny.checkpoint().fingerprint(False)
+
+
+def test_spec_drafter_of_another_model_is_refused(tmp_path: FilePath) -> None:
+    other = replace(tiny.checkpoint(seed=2), spec_drafter=tiny.with_spec().spec_drafter)
+    checkpoints.write(tiny.with_spec(), tmp_path / "model")
+    checkpoints.write(other, tmp_path / "other")
+    own_fingerprint, other_fingerprint = (
+        variant.fingerprint(False) for variant in (tiny.checkpoint(), other)
+    )
+    with pytest.raises(
+        ValueError, match=f"is of the model {other_fingerprint}: expected one of {own_fingerprint}"
+    ):
+        tiny.model().predict(["C"], drafter=SpecDraft(model=tmp_path / "other"))
+    shutil.rmtree(tmp_path / "model" / "spec")
+    (tmp_path / "other" / "spec").rename(tmp_path / "model" / "spec")
+    with pytest.raises(
+        CheckpointError,
+        match=f"of the model {other_fingerprint}: expected that of {own_fingerprint}",
+    ):
+        checkpoints.read(tmp_path / "model")
+
+
+def test_spec_drafter_of_another_vocabulary_is_refused(tmp_path: FilePath) -> None:
+    tokens = (*tiny.TOKENS[:6], "S", *tiny.TOKENS[7:])
+    other = replace(tiny.with_spec(), vocabulary=Vocabulary(tokens, unk_id=3))
+    checkpoints.write(tiny.with_spec(), tmp_path / "model")
+    checkpoints.write(other, tmp_path / "other")
+    message = r"other' has another vocabulary than .*: token 6 is 'S' of 13 there and 'N' of 13"
+    with pytest.raises(ValueError, match=message):
+        tiny.model().predict(["C"], drafter=SpecDraft(model=tmp_path / "other"))
+    shutil.rmtree(tmp_path / "model" / "spec")
+    (tmp_path / "other" / "spec").rename(tmp_path / "model" / "spec")
+    with pytest.raises(
+        CheckpointError, match=r"Spec-Drafter of another vocabulary: token 6 is 'S' .*'N'"
+    ):
+        checkpoints.read(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("drafter.json", "{}"), ("drafter.json", "["), ("model.safetensors", ""), ("config.json", "")],
+)
+def test_damaged_spec_drafter_is_refused(tmp_path: FilePath, name: str, content: str) -> None:
+    checkpoints.write(tiny.with_spec(), tmp_path / "model")
+    (tmp_path / "model" / "spec" / name).write_text(content)
+    with pytest.raises(CheckpointError, match="spec is damaged"):
+        checkpoints.read(tmp_path / "model")
+
+
+def test_spec_drafter_of_other_vocabulary_size_is_refused() -> None:
+    smaller = replace(tiny.SPEC, source_vocab_size=9, target_vocab_size=9)
+    drafter = SpecDrafterWeights(4, smaller, random_weights(smaller, 1))
+    with pytest.raises(CheckpointError, match="Spec-Drafter: the vocabulary has 13 tokens"):
+        replace(tiny.checkpoint(), spec_drafter=drafter)
+
+
+def test_model_without_spec_drafter_is_refused() -> None:
+    for drafter in ("spec", "tree+spec", merged("spec", "tree", node_budget=5)):
+        with pytest.raises(ValueError, match=r"drafter is '.*spec': the model has no Spec-Drafter"):
+            tiny.model().predict(["C"], drafter=drafter)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k is 0: expected a whole number of at least 1"),
+        ({"model": 3}, "model is a int: expected the name or the path of a model"),
+        ({"node_budget": 0}, "node_budget is 0"),
+        ({"min_probability": 2}, "min_probability is 2"),
+    ],
+)
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SpecDraft(**options)
+
+
+def test_k_above_trained_count_is_refused() -> None:
+    with pytest.raises(ValueError, match="k is 6: expected at most 5, which the drafter was"):
+        Model(tiny.with_spec()).predict(["C"], drafter=SpecDraft(k=6))
+    with pytest.raises(ValueError, match="k is 65: expected at most 64"):
+        SpecDrafterWeights(65, tiny.SPEC, {})
+
+
+def test_a_large_batch_drafts_for_every_query() -> None:
+    model = Model(tiny.with_spec(2))
+    options: dict[str, Any] = {"max_length": 2, "batch_size": 1100}
+    results = model.predict(["CO"] * 1100, drafter="spec", **options)
+    assert results == model.predict(["CO"] * 1100, drafter="none", **options)

@@ -1,0 +1,402 @@
+"""Files of results: complete, killed at any write, resumed, and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from io import RawIOBase
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.common import journal
+from molspec.files import (
+    FORMATS,
+    Answer,
+    OutputContext,
+    Query,
+    ResultFile,
+    ResultStream,
+    check_apart,
+    is_stream,
+    results,
+)
+from molspec.prediction.results import Prediction, Result
+
+QUERIES = [Query("CO", "a"), Query("X", "b"), Query("CN"), Query("CC", "ü"), Query("CO", "a")]
+CONTEXT = OutputContext("retro", "retro")
+SETTINGS = {"model": "retro", "n_best": 1}
+OTHER = {"model": "retro", "n_best": 2}
+
+
+class Killed(BaseException):
+    """Stands for a kill: code that handles errors does not catch it."""
+
+
+def answers(queries: Iterable[Query], done: int = 0) -> Iterator[Answer]:
+    for number, query in enumerate(queries, start=done + 1):
+        result = Result(query.smiles, (Prediction(query.smiles, -0.5 * number),))
+        if query.smiles == "X":
+            result = Result("X", error="it has an X")
+        yield Answer(number, query, result)
+
+
+def open_file(
+    folder: Path,
+    form: str = "csv",
+    part_size: int | None = None,
+    settings: dict[str, Any] = SETTINGS,
+    overwrite: bool = False,
+) -> ResultFile:
+    path = folder / f"out.{form}"
+    return ResultFile(path, FORMATS[form], CONTEXT, settings, part_size, overwrite)
+
+
+def run(file: ResultFile, queries: list[Query] = QUERIES) -> list[int]:
+    """Writes the remaining answers and returns their numbers."""
+    rest = file.rest(iter(queries))
+    return [answer.number for answer in file.write(answers(rest, file.progress.done))]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "job").mkdir()
+    return tmp_path / "job"
+
+
+def test_results_and_journal_are_written_side_by_side(folder: Path) -> None:
+    file = open_file(folder)
+    assert run(file) == [1, 2, 3, 4, 5]
+    assert (file.progress.done, file.progress.failed, file.is_whole) == (5, 1, True)
+    rows = (folder / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert [row.split(",")[0] for row in rows] == ["id", "a", "b", "3", "ü", "a"]
+    settings, progress = (folder / "out.csv.journal").read_text().splitlines()
+    assert json.loads(settings) == SETTINGS
+    assert json.loads(progress)["done"] == 5
+    assert sorted(content(folder)) == ["out.csv", "out.csv.journal"]
+
+
+def test_parts_are_separate_complete_files(folder: Path) -> None:
+    run(open_file(folder, part_size=2))
+    contents = content(folder)
+    assert list(contents) == ["out-00001.csv", "out-00002.csv", "out-00003.csv", "out.csv.journal"]
+    assert [text.count(b"\n") for text in contents.values()] == [3, 3, 2, 2]
+    assert all(contents[name].startswith(b"id,query,") for name in contents if "-" in name)
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+    """Kills the process at call `last` of writing and renaming, a write after half of its bytes."""
+    calls = count()
+    write, replace = journal.write_whole, Path.replace
+
+    def write_or_die(stream: RawIOBase, data: bytes, name: str) -> None:
+        if next(calls) >= last:
+            write(stream, data[: len(data) // 2], name)
+            raise Killed
+        write(stream, data, name)
+
+    def replace_or_die(self: Path, target: Path) -> Path:
+        if next(calls) >= last:
+            raise Killed
+        return replace(self, target)
+
+    monkeypatch.setattr(journal, "write_whole", write_or_die)
+    monkeypatch.setattr(results, "write_whole", write_or_die)
+    monkeypatch.setattr(Path, "replace", replace_or_die)
+
+
+@pytest.mark.parametrize("part_size", [None, 1, 2, 5])
+@pytest.mark.parametrize("form", ["csv", "html"])
+def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, part_size: int | None
+) -> None:
+    (tmp_path / "whole").mkdir()
+    run(open_file(tmp_path / "whole", form, part_size))
+    expected = content(tmp_path / "whole")
+    for last in count():
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        with monkeypatch.context() as patch:
+            kill_at(patch, last)
+            try:
+                run(open_file(folder, form, part_size))
+                break
+            except Killed:
+                pass
+        for name, text in content(folder).items():
+            if "journal" not in name and "unfinished" not in name:
+                assert text == expected[name]  # files under their final names are complete
+        resumed = open_file(folder, form, part_size)
+        if resumed.progress.done < len(QUERIES) or not resumed.is_whole:
+            done = resumed.progress.done
+            assert run(resumed) == list(range(done + 1, len(QUERIES) + 1))
+        final = content(folder)
+        final.pop(f"out.{form}.journal.new", None)
+        final[f"out.{form}.journal"] = expected[f"out.{form}.journal"]
+        assert final == expected
+    assert last > 2 * len(QUERIES)
+
+
+def test_a_job_killed_again_and_again_never_loses_a_result(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    for _ in range(100):
+        file = open_file(folder)
+        done.append(file.progress.done)
+        with monkeypatch.context() as patch:
+            kill_at(patch, 4)
+            try:
+                run(file)
+                break
+            except Killed:
+                pass
+    assert done == sorted(done)
+    assert (folder / "out.csv").read_bytes().count(b"\n") == 1 + len(QUERIES)
+
+
+def test_finished_job_answers_no_query_again(folder: Path) -> None:
+    run(open_file(folder))
+    before = content(folder)
+    file = open_file(folder)
+    assert list(file.rest(iter(QUERIES))) == []
+    assert file.is_whole
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize("part_size", [None, 2, 3])
+@pytest.mark.parametrize("form", ["csv", "html"])
+def test_finished_job_resumes_with_further_queries(
+    tmp_path: Path, folder: Path, form: str, part_size: int | None
+) -> None:
+    for end in (1, 2, 4, 5):
+        run(open_file(folder, form, part_size), QUERIES[:end])
+    (tmp_path / "whole").mkdir()
+    run(open_file(tmp_path / "whole", form, part_size))
+    assert content(folder) == content(tmp_path / "whole")
+
+
+def test_other_settings_are_refused(folder: Path) -> None:
+    run(open_file(folder))
+    before = content(folder)
+    with pytest.raises(
+        ValueError, match=r"n_best is 2, but .*csv.journal holds predictions with 1"
+    ):
+        open_file(folder, settings={"model": "retro", "n_best": 2})
+    with pytest.raises(ValueError, match="holds something else than such predictions"):
+        open_file(folder, settings={"model": "retro"})
+    open_file(
+        folder, settings={"model": "./retro", "n_best": 1}
+    )  # another name of the same model is accepted
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize("changed", [0, 2, 4])
+def test_other_queries_are_refused(folder: Path, changed: int) -> None:
+    run(open_file(folder))
+    other = [*QUERIES[:changed], Query("CCC"), *QUERIES[changed + 1 :]]
+    for queries in (other, QUERIES[:changed], [Query("CO", "b"), *QUERIES[1:]]):
+        with pytest.raises(ValueError, match="predictions of other queries: of the first 5 some"):
+            run(open_file(folder), queries)
+
+
+def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:
+    (folder / "out.csv").write_text("yesterday's\n")
+    with pytest.raises(ValueError, match=r"out.csv is there already: --overwrite begins anew"):
+        open_file(folder)
+    (folder / "out-00001.csv").write_text("yesterday's\n")
+    with pytest.raises(ValueError, match=r"out-00001.csv is there already"):
+        open_file(folder, part_size=2)
+    file = open_file(folder, overwrite=True)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    next(written)
+    assert (folder / "out.csv").read_text() == "yesterday's\n"
+    list(written)
+    assert (folder / "out.csv").read_text().startswith("id,")
+
+
+def test_overwriting_removes_earlier_parts(folder: Path) -> None:
+    run(open_file(folder, part_size=1))
+    run(open_file(folder, part_size=2, overwrite=True))
+    assert [name for name in content(folder) if "-" in name] == [
+        *("out-00001.csv", "out-00002.csv", "out-00003.csv")
+    ]
+
+
+def test_deleted_results_are_written_again(folder: Path) -> None:
+    run(open_file(folder))
+    (folder / "out.csv").unlink()
+    assert run(open_file(folder)) == [1, 2, 3, 4, 5]
+
+
+def test_changed_file_is_refused(folder: Path) -> None:
+    run(open_file(folder))
+    with (folder / "out.csv").open("a") as stream:
+        stream.write("more\n")
+    with pytest.raises(ValueError, match=r"out.csv is not what .*journal says: it has \d+ bytes"):
+        open_file(folder)
+
+
+def test_impossible_paths_and_part_sizes_are_refused(folder: Path) -> None:
+    (folder / "out.csv").mkdir()
+    with pytest.raises(IsADirectoryError):
+        open_file(folder)
+    with pytest.raises(FileNotFoundError, match=r"absent/out.csv"):
+        open_file(folder / "absent")
+    with pytest.raises(ValueError, match="part_size is 0: expected at least 1"):
+        open_file(folder, part_size=0)
+
+
+def test_error_of_a_full_disk_names_the_file() -> None:
+    assert is_stream("/dev/full")
+    stream = ResultStream("/dev/full", FORMATS["csv"], CONTEXT)
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
+        list(stream.write(answers(QUERIES)))
+
+
+def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
+    """The input has the name of the output, of a file beside it or of a part, or is a link."""
+    names = ("out.csv", "out.csv.unfinished", "out.csv.journal", "out.csv.journal.new")
+    for number, name in enumerate((*names, "out-00002.csv", "out-00007.csv.unfinished")):
+        job_folder = folder / str(number)
+        job_folder.mkdir()
+        source = job_folder / name
+        source.write_text("CO a\n")
+        (job_folder / "linked.smi").symlink_to(source)
+        (job_folder / "also.smi").hardlink_to(source)
+        for input_path in (source, job_folder / "linked.smi", job_folder / "also.smi", job_folder):
+            for overwrite in (False, True):
+                with pytest.raises(ValueError, match=f"{name}, which it reads as --input"):
+                    ResultFile(
+                        *(job_folder / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS),
+                        part_size=2 if "-" in name else None,
+                        overwrite=overwrite,
+                        reads={"--input": input_path, "--stock": None},
+                    )
+        assert source.read_text() == "CO a\n"
+    with pytest.raises(ValueError, match="standard output, which it reads as --input"):
+        check_apart({"--input": source}, [os.open(source, os.O_RDONLY)])
+    check_apart(
+        {"--input": "/dev/null"}, [Path("/dev/null")]
+    )  # not a file: it may be input and output
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["out-00001.csv", "out-00002.csv", "out-00009.csv"])
+def test_foreign_parts_are_refused_and_left_unchanged(
+    folder: Path, name: str, overwrite: bool
+) -> None:
+    (folder / name).write_text("foreign\n")
+    with pytest.raises(ValueError, match=f"{name} is there already"):
+        open_file(folder, part_size=2, overwrite=overwrite)
+    assert content(folder) == {name: b"foreign\n"}
+
+
+def test_foreign_part_created_during_the_job_is_not_overwritten(folder: Path) -> None:
+    file = open_file(folder, part_size=2)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    next(written)
+    (folder / "out-00002.csv").write_text("foreign\n")
+    with pytest.raises(FileExistsError, match=r"out-00002.csv is there since the job began"):
+        list(written)
+    assert (folder / "out-00002.csv").read_text() == "foreign\n"
+
+
+def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:
+    (folder / "out.csv.unfinished").write_text("foreign\n")
+    with pytest.raises(ValueError, match=r"out.csv.unfinished is there already"):
+        open_file(folder)
+    assert content(folder) == {"out.csv.unfinished": b"foreign\n"}
+
+
+def test_killed_job_that_overwrites_parts_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole").mkdir()
+    run(open_file(tmp_path / "whole", part_size=2))
+    for last in count():
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        run(open_file(folder, part_size=1))
+        (folder / "out-00001.csv.unfinished").write_text("left")
+        with monkeypatch.context() as patch:
+            kill_at(patch, last)
+            try:
+                run(open_file(folder, part_size=2, settings=OTHER, overwrite=True))
+                break
+            except Killed:
+                pass
+        has_new_settings = (
+            json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
+        )
+        run(open_file(folder, part_size=2, settings=OTHER, overwrite=not has_new_settings))
+        parts = {name: text for name, text in content(folder).items() if "journal" not in name}
+        expected = content(tmp_path / "whole")
+        assert parts == {name: text for name, text in expected.items() if "journal" not in name}
+    assert last > 2 * len(QUERIES)
+
+
+def test_output_link_is_followed_and_stays_a_link(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "out.csv").symlink_to(folder / "data" / "there.csv")
+    run(open_file(folder), QUERIES[:2])
+    run(open_file(folder))
+    assert (folder / "out.csv").is_symlink()
+    assert sorted(content(folder / "data")) == ["there.csv", "there.csv.journal"]
+    (folder / "loop.csv").symlink_to(folder / "loop.csv")
+    with pytest.raises(OSError, match="symbolic links"):
+        ResultFile(folder / "loop.csv", FORMATS["csv"], CONTEXT, SETTINGS)
+
+
+@pytest.mark.parametrize("ending", ["unfinished", "journal", "journal.new"])
+def test_links_beside_the_output_are_not_followed(folder: Path, ending: str) -> None:
+    other = folder / "other.txt"
+    other.write_text("")
+    (folder / f"out.csv.{ending}").symlink_to(other)
+    for overwrite in (False, True):
+        with pytest.raises((OSError, ValueError), match=r"out.csv.\w+"):
+            run(open_file(folder, overwrite=overwrite))
+    assert other.read_text() == ""
+    expected = {"other.txt", f"out.csv.{ending}"} & {path.name for path in folder.iterdir()}
+    assert {path.name for path in folder.iterdir()} == expected, "nothing is left of a refused job"
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_flipped_bits_are_detected(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Bits of the results and of the journal's last record are flipped."""
+    with monkeypatch.context() as patch:
+        if killed:
+            kill_at(patch, 7)
+        with suppress(Killed):
+            run(open_file(folder, "html"), QUERIES)
+    written = folder / ("out.html.unfinished" if killed else "out.html")
+    journal_path = folder / "out.html.journal"
+    progress = open_file(folder, "html").progress
+    assert progress.done == (2 if killed else 5)
+    content, lines = written.read_bytes(), journal_path.read_bytes().splitlines(keepends=True)
+    last = lines[2] if killed else lines[1]
+    for at in range(0, progress.end, 997):
+        written.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        with pytest.raises(ValueError, match="its bytes have changed: --overwrite begins anew"):
+            open_file(folder, "html")
+    written.write_bytes(content)
+    head = b"".join(lines[:2] if killed else lines[:1])
+    for at in range(len(last) - 1):
+        journal_path.write_bytes(head + last[:at] + bytes([last[at] ^ 1]) + last[at + 1 :])
+        with pytest.raises(ValueError, match=r"no record|is not what|is there already"):
+            open_file(folder, "html")
+    values = json.loads(last)
+    for name, value in (("failed", []), ("end", 1), ("done", "5"), ("parts", 9), ("other", 1)):
+        journal_path.write_bytes(head + json.dumps({**values, name: value}).encode() + b"\n")
+        with pytest.raises(ValueError, match=r"out.html.journal, line \d: no record"):
+            open_file(folder, "html")

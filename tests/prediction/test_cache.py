@@ -1,0 +1,345 @@
+"""The cache of answers: keys of molecule and settings, a bounded size, a file, and its damage."""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molspec.common.workers import in_processes
+from molspec.drafting import DraftTree, merged
+from molspec.prediction.cache import AnswerCache, _settings_digest
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.queries import QueryReader
+from molspec.prediction.results import Result
+from tests import tiny
+
+OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
+QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "junk", "N", "CCO")
+#: Other spellings of the same molecules.
+RESPELT = ("N1CCc2cc(OC(=O)C)ccc12", "OCC", "junk", "[NH3]", "C(O)C")
+
+
+def model(seed: int = 1, dtype: str = "float32") -> Model:
+    return Model(replace(tiny.checkpoint(seed), canonical_queries=True, task="retro"), dtype)
+
+
+@pytest.fixture(scope="module")
+def tiny_model() -> Model:
+    return model()
+
+
+def test_cached_answers_equal_those_of_the_model(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    expected = list(tiny_model.predict_stream(QUERIES, OPTIONS))
+    for queries in (QUERIES, RESPELT, QUERIES):
+        found = cache.predict(tiny_model, queries, OPTIONS)
+        assert [result.query for result in found] == list(queries)
+        for result, direct in zip(found, expected, strict=True):
+            assert (result.predictions, result.error) == (direct.predictions, direct.error)
+            assert result.task == "retro"
+            assert [each.canonical for each in result.predictions] == [
+                each.canonical for each in direct.predictions
+            ]
+    assert (cache.misses, cache.hits, len(cache)) == (6, 9, 3)  # "junk" is read three times
+
+
+def test_models_and_settings_do_not_share_answers(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    for other in (tiny_model, model(2), model(dtype="bfloat16")):
+        for changes in (
+            {},
+            {"n_best": 2},
+            {"augmentations": 2},
+            {"augmentations": 2, "augment_below": 0.5},
+        ):
+            options = replace(OPTIONS, **changes)
+            (found,) = cache.predict(other, ["CCO"], options)
+            assert [found] == list(other.predict_stream(["CCO"], options))
+    assert (cache.misses, cache.hits) == (12, 0)
+    cache.predict(tiny_model, ["CCO"], replace(OPTIONS, batch_size=7))
+    assert (cache.misses, cache.hits) == (12, 1)
+
+
+@dataclass
+class Repeating:
+    """Drafts the same token again and again."""
+
+    token_id: int
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None: ...
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        return [DraftTree([self.token_id], [-1], [0.0]) for _ in paths]
+
+    def release(self, row: int) -> None: ...
+
+
+def test_drafters_that_decide_no_answer_share_answers(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    for drafter in (None, "none", "windows", Repeating(4), merged("tree", "none", node_budget=3)):
+        for batch_size in (1, 8):
+            options = PredictOptions(max_length=12, drafter=drafter, batch_size=batch_size)
+            cache.predict(tiny_model, ["CCO"], options)
+    assert (cache.misses, cache.hits) == (1, 9)
+
+
+def test_answers_that_any_object_decides_are_not_stored(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    relaxed: dict[str, Any] = {"verification": "relaxed", "beta": 12, "tau": 50.0, "max_length": 8}
+    for token_id in (4, 6):
+        options = PredictOptions(drafter=Repeating(token_id), **relaxed)
+        found = cache.predict(tiny_model, ["CCO"], options)
+        assert found == list(tiny_model.predict_stream(["CCO"], options))
+    assert (cache.hits, len(cache)) == (0, 0)
+    for batch_size in (1, 8, 8):  # it chooses the default tree, which decides too
+        options = PredictOptions(batch_size=batch_size, **relaxed)
+        found = cache.predict(tiny_model, ["CCO", "N"], options)
+        assert found == list(tiny_model.predict_stream(["CCO", "N"], options))
+    assert cache.hits == 2
+
+
+def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    for wrong, message in (
+        (("CCO",), "queries is a string"),
+        ((["CCO"], {"n_best": 2}), "options is a dict: expected PredictOptions"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cache.predict(tiny_model, *wrong)
+    for canonical in (True, False):
+        queries: list[Any] = [None, "CCO"]
+        nothing, answer = cache.predict(
+            tiny_model, queries, replace(OPTIONS, canonical_queries=canonical)
+        )
+        assert nothing.error == "expected a SMILES string, got NoneType"
+        assert answer.error is None
+
+
+def test_spellings_do_not_share_answers_without_canonical_queries(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    options = replace(OPTIONS, canonical_queries=False)
+    for query in ("CCO", "OCC"):
+        assert cache.predict(tiny_model, [query], options) == list(
+            tiny_model.predict_stream([query], options)
+        )
+    assert cache.misses == 2
+
+
+def test_least_recently_used_answer_is_evicted_first(tiny_model: Model) -> None:
+    cache = AnswerCache(capacity=2)
+    for query in ("C", "N", "C", "O"):
+        cache.predict(tiny_model, [query], OPTIONS)
+    assert (cache.misses, len(cache)) == (3, 2)
+    cache.predict(tiny_model, ["C", "O"], OPTIONS)
+    assert cache.misses == 3
+    cache.predict(tiny_model, ["N"], OPTIONS)
+    assert cache.misses == 4
+    assert len(cache.predict(tiny_model, ["C", "N", "O"], OPTIONS)) == 3  # more than its capacity
+    assert len(cache) == 2
+
+
+def test_processes_that_share_a_file_have_one_clock(tiny_model: Model, tmp_path: Path) -> None:
+    first, second = (AnswerCache(capacity=2, path=tmp_path / "answers") for _ in range(2))
+    for query in ("C", "N", "O", "CC", "CN"):
+        first.predict(tiny_model, [query], OPTIONS)
+    for _ in range(3):
+        second.predict(tiny_model, ["CCC"], OPTIONS)
+    assert (second.hits, second.misses) == (2, 1)
+    first.close()
+    second.close()
+
+
+def test_a_query_that_is_too_long_is_refused_at_once(tiny_model: Model) -> None:
+    (result,) = AnswerCache().predict(tiny_model, ["C" * 200_000], OPTIONS)
+    assert str(result.error).startswith("200000 tokens: expected at most")
+
+
+def _count_misses(path: Path, queries: tuple[str, ...]) -> int:
+    cache = AnswerCache(path=path)
+    cache.predict(model(), queries, OPTIONS)
+    return cache.misses
+
+
+def test_processes_share_answers_through_a_file(tiny_model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    with get_context("spawn").Pool(2) as pool:
+        misses = pool.starmap(_count_misses, [(path, ("C", "N")), (path, ("O", "CC"))])
+    assert misses == [2, 2]
+    cache = AnswerCache(path=path)
+    found = cache.predict(tiny_model, ["C", "N", "O", "CC"], OPTIONS)
+    assert cache.misses == 0
+    assert found == list(tiny_model.predict_stream(["C", "N", "O", "CC"], OPTIONS))
+    cache.close()
+
+
+def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+    """SQLite does not wait for another process that chooses the log or makes the table."""
+
+    together = get_context("fork").Barrier(6)
+
+    def opened(paths: Iterator[Path]) -> Iterator[int]:
+        for path in paths:
+            together.wait()
+            with closing(AnswerCache(path=path)) as cache:
+                yield len(cache)
+
+    for number in range(20):
+        paths = [tmp_path / str(number)] * 6
+        assert list(in_processes(opened, paths, 6, lambda _: -1, piece=1)) == [0] * 6
+
+
+def test_a_change_waits_for_those_of_other_processes_at_its_begin(tmp_path: Path) -> None:
+    """A transaction that reads first would fail as soon as another process has written."""
+    first, second = (AnswerCache(path=tmp_path / "answers") for _ in range(2))
+    statements: list[str] = []
+    first._database.set_trace_callback(statements.append)
+    first._keep({})
+    assert statements == []
+    assert first._found({b"a"}) == {}
+    assert len(statements) == 1
+
+    refused: list[OSError] = []
+
+    def write(statement: str) -> None:
+        if statement.startswith("select count"):
+            try:
+                second._keep({b"b": Result("", ())})
+            except OSError as error:
+                refused.append(error)
+
+    second._database.execute("pragma busy_timeout = 0")
+    first._database.set_trace_callback(write)
+    first._keep({b"a": Result("", ())})
+    assert len(refused) == 1
+    second._keep({b"b": Result("", ())})
+    first._database.set_trace_callback(None)
+    assert len(first) == 2
+
+
+def test_invalid_capacity_and_paths_are_refused(tmp_path: Path) -> None:
+    for capacity in (0, "answers.sqlite"):
+        with pytest.raises(ValueError, match=r"capacity is .*: expected a whole number of at le"):
+            AnswerCache(capacity)  # type: ignore[arg-type]
+    other = tmp_path / "letter.txt"
+    other.write_text("Dear reader, " * 100)
+    with pytest.raises(ValueError, match=r"letter.txt': expected a file of answers"):
+        AnswerCache(path=other)
+    with pytest.raises(OSError, match="absent"):
+        AnswerCache(path=tmp_path / "absent" / "answers.sqlite")
+
+
+def test_a_damaged_answer_is_computed_again_and_reported_once(
+    tiny_model: Model, tmp_path: Path
+) -> None:
+    path = tmp_path / "answers.sqlite"
+    queries = [query for query in QUERIES if query != "junk"]
+    expected = list(tiny_model.predict_stream(queries, OPTIONS))
+    for changed, count in (
+        ("answer = replace(answer, 'finished', 'x') || ' '", 3),
+        ("answer = 'null'", 3),
+        ("answer = 7", 3),
+        ("answer = x'ff00'", 3),
+        ("answer = replace(answer, '1', '2')", 1),
+        ("checksum = x'00'", 3),
+        ("checksum = 'text'", 3),
+        ("used = 'never'", 0),
+        ("used = 9223372036854775807", 0),
+    ):
+        cache = AnswerCache(path=path)
+        cache.predict(tiny_model, queries, OPTIONS)
+        cache.close()
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(f"update answers set {changed}")
+        cache = AnswerCache(path=path)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = cache.predict(tiny_model, queries, OPTIONS)
+        assert found == expected
+        assert cache.damaged >= count, changed
+        assert [f"{path}: an answer is damaged" in str(each.message) for each in caught] == [True][
+            : cache.damaged
+        ]
+        again = cache.predict(tiny_model, queries, OPTIONS)  # damaged answers were replaced
+        assert (again, cache.damaged) == (expected, cache.misses)
+        cache.close()
+
+
+def test_errors_are_not_stored(tiny_model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory may suffice later, and the spelling of a molecule may be shorter."""
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no memory")
+
+    cache = AnswerCache()
+    with monkeypatch.context() as patch:
+        patch.setattr(QueryReader, "source", fail)
+        assert cache.predict(tiny_model, ["CCO"], OPTIONS)[0].error == "MemoryError: no memory"
+    assert cache.predict(tiny_model, ["CCO"], OPTIONS)[0].error is None
+    long = "[H]C([H])([H])" + "C([H])([H])" * 198 + "C"
+    for query, count in ((long, 0), ("C" * 200, 3)):
+        (found,) = cache.predict(tiny_model, [query], OPTIONS)
+        assert len(found.predictions) == count
+
+
+def test_a_cache_that_is_dropped_is_closed() -> None:
+    """From Python 3.13 on, a connection that is left open is a ResourceWarning."""
+    cache = AnswerCache()
+    database = cache._database
+    del cache
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("select 1")
+
+
+def test_answer_stored_under_another_query_is_not_used(tiny_model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    cache = AnswerCache(path=path)
+    cache.predict(tiny_model, ["C", "N"], OPTIONS)
+    cache.close()
+    with closing(sqlite3.connect(path)) as database, database:
+        (first, *_), (second, *_) = database.execute("select key from answers").fetchall()
+        database.execute("delete from answers where key = ?", (first,))
+        database.execute("update answers set key = ? where key = ?", (first, second))
+    cache = AnswerCache(path=path)
+    with pytest.warns(UserWarning, match="damaged"):
+        found = cache.predict(tiny_model, ["C", "N"], OPTIONS)
+    assert found == list(tiny_model.predict_stream(["C", "N"], OPTIONS))
+
+
+def test_other_database_is_refused_and_left_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table places (url text)")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"places.sqlite': expected a file of answers, version 1"):
+        AnswerCache(path=path)
+    assert path.read_bytes() == before
+
+
+def test_cached_samples_equal_those_of_the_model(tiny_model: Model) -> None:
+    cache = AnswerCache()
+    for more in ({"replacement": False}, {"merge_duplicates": True}):
+        options = PredictOptions(samples=3, max_length=6, **more)
+        for _ in range(2):
+            found = cache.predict(tiny_model, ["CCO"], options)
+            assert found == list(tiny_model.predict_stream(["CCO"], options))
+    assert cache.hits == 2
+
+
+def test_equal_options_have_one_key(tmp_path: Path) -> None:
+    """Numbers of either kind, and whatever drafts: none of that decides an answer."""
+    model = tiny.model()
+    options = PredictOptions(samples=2, temperature=2)
+    AnswerCache(path=tmp_path / "answers").predict(model, ["CCO"], options)
+    again = AnswerCache(path=tmp_path / "answers")
+    _settings_digest.cache_clear()
+    again.predict(model, ["CCO"], PredictOptions(samples=2, temperature=2.0, drafter="none"))
+    assert (again.hits, again.misses) == (1, 0)

@@ -1,0 +1,226 @@
+"""The decoder under many requests: every answer equals the one from `predict`, to the bit."""
+
+from __future__ import annotations
+
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier, Event, Thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from molspec import Decoder, PredictOptions, Result
+from molspec.drafting import LookAhead, WindowDrafts, build_ngram
+from molspec.prediction.model import Model
+from tests import tiny
+
+MAX_LENGTH = 16
+OPTIONS = (
+    PredictOptions(max_length=MAX_LENGTH),
+    PredictOptions(drafter="none", max_length=5),
+    PredictOptions(drafter="windows", max_length=MAX_LENGTH),
+    PredictOptions(n_best=3, max_length=MAX_LENGTH),
+    PredictOptions(n_best=3, drafter=LookAhead(12, min_confidence=0.1), max_length=MAX_LENGTH),
+    PredictOptions(n_best=7, beam="standard", max_length=9),
+    PredictOptions(n_best=2, finished="separate", length_penalty=0.5, max_length=MAX_LENGTH),
+    PredictOptions(n_best=2, beam="sbs", drafter=WindowDrafts(4, 4), max_length=MAX_LENGTH),
+    PredictOptions(n_best=2, augmentations=2, canonical_queries=True, max_length=9),
+    PredictOptions(
+        n_best=2, augmentations=3, augment_below=0.05, canonical_queries=True, max_length=9
+    ),
+    PredictOptions(n_best=3, merge_duplicates=True, max_length=9),
+)
+#: The target of requests for a log-prob.
+TARGET = "CCO"
+BAD = ("CC(C", "", "[U]", "C" * 300)
+
+
+def drafting_model(dtype: str = "float32") -> Model:
+    """The tiny model with an n-gram model of the queries, so that some drafts are accepted."""
+    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
+    pairs = list(zip(sources, sources, strict=True))
+    ngram = build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=False)
+    return Model(replace(tiny.checkpoint(), ngram=ngram), dtype)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return drafting_model()
+
+
+Request = tuple[str, PredictOptions, str | None]
+
+
+def predicted(model: Model, request: Request) -> Result:
+    query, options, target = request
+    if target is not None:
+        canonical = options.canonical_queries
+        return model.log_probs([query], [target], canonical_queries=canonical)[0]
+    return next(model.predict_stream([query], options))
+
+
+def draw_request(draw: random.Random) -> Request:
+    query = draw.choice(tiny.QUERIES) if draw.random() < 0.9 else draw.choice(BAD)
+    return query, draw.choice(OPTIONS), TARGET if draw.random() < 0.1 else None
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 16])
+def test_mixed_requests_at_any_time_get_the_answers_of_predict(
+    model: Model, batch_size: int
+) -> None:
+    draw = random.Random(batch_size)
+    known: dict[Request, Result] = {}
+    decoder = Decoder(model, batch_size)
+    submitted: dict[int, Request] = {}
+    answered: dict[int, Result] = {}
+    cancelled = 0
+    while len(submitted) < 340 or decoder.live_count:
+        for _ in range(draw.randrange(2 * batch_size) if len(submitted) < 340 else 0):
+            request = draw_request(draw)
+            submitted[decoder.submit(*request[:2], target=request[2])] = request
+        if decoder.live_count and draw.random() < 0.2:
+            ticket = draw.choice([t for t in submitted if t not in answered])
+            decoder.cancel(ticket)
+            del submitted[ticket]
+            cancelled += 1
+        for ticket, result in decoder.step():
+            assert ticket not in answered
+            answered[ticket] = result
+    assert answered.keys() == submitted.keys()
+    assert cancelled > 5
+    for ticket, request in submitted.items():
+        if request not in known:
+            known[request] = predicted(model, request)
+        assert answered[ticket] == known[request]
+    assert sum(result.error is not None for result in answered.values()) > 10
+    assert decoder.step() == []
+
+
+def test_quick_answers_do_not_wait_for_an_earlier_slow_request(model: Model) -> None:
+    decoder = Decoder(model, 2)
+    decoder.submit("CC(=O)Oc1ccc2c(c1)CCN2", PredictOptions(drafter="none", max_length=99))
+    quick = [decoder.submit("CCO", PredictOptions(max_length=1)) for _ in range(9)]
+    answered = [ticket for _ in range(20) for ticket, _ in decoder.step()]
+    assert answered[: len(quick)] == quick
+
+
+def test_unreadable_queries_fail_in_the_next_step(model: Model) -> None:
+    decoder = Decoder(model, 1)
+    wrong = decoder.submit("CC(C")
+    worse: Any = 7
+    other = decoder.submit(worse)
+    assert decoder.live_count == 2
+    errors = {ticket: result.error for ticket, result in decoder.step()}
+    assert "not a molecule to RDKit" in (errors[wrong] or "")
+    assert errors[other]
+    assert decoder.live_count == 0
+
+
+def test_cancelling_frees_rows(model: Model) -> None:
+    decoder = Decoder(model, 2)
+    options = PredictOptions(n_best=3, max_length=MAX_LENGTH)
+    tickets = [decoder.submit("CCO", options) for _ in range(5)]
+    decoder.step()
+    for ticket in (tickets[0], tickets[4], tickets[1]):
+        decoder.cancel(ticket)
+    assert decoder.live_count == 2
+    done = dict(decoder.finish())
+    assert sorted(done) == tickets[2:4]
+    assert list(done.values()) == [predicted(model, ("CCO", options, None))] * 2
+    for ticket in (tickets[0], tickets[2], 99, None):
+        with pytest.raises(ValueError, match=rf"^ticket is {ticket}: expected one that is not ans"):
+            decoder.cancel(ticket)  # type: ignore[arg-type]
+
+
+def test_memory_does_not_grow_with_the_number_of_requests(model: Model) -> None:
+    decoder = Decoder(model, 2)
+    session = decoder._session
+    sizes = []
+    for repeat in range(6):
+        for query in tiny.QUERIES:
+            decoder.submit(query, OPTIONS[repeat % 4])
+        list(decoder.finish())
+        sizes.append((len(session._buffers.memory_cache), len(session._buffers.kv_cache)))  # type: ignore[attr-defined]
+    assert sizes[4:] == [sizes[3]] * 2
+    assert not decoder._rows
+    assert len(decoder._free_rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0: expected a whole number of at least 1"),
+        ({"batch_size": 10**6}, "batch_size is 1000000: expected at most 65536"),
+    ],
+)
+def test_invalid_batch_sizes_are_refused(model: Model, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Decoder(model, **wrong)
+
+
+def test_invalid_options_are_refused_by_submit(model: Model) -> None:
+    decoder = Decoder(model)
+    wrong: Any = {"n_best": 2}
+    with pytest.raises(ValueError, match=r"^options is a dict: expected PredictOptions$"):
+        decoder.submit("CCO", wrong)
+    with pytest.raises(ValueError, match=r"^max_length is 9999: expected at most 256"):
+        decoder.submit("CCO", PredictOptions(max_length=9999))
+    assert decoder.live_count == 0
+    with pytest.raises(ValueError, match=r"^aligned is True: expected a target with it$"):
+        Decoder(model, 2).submit("CCO", aligned=True)
+
+
+def test_threads_may_share_a_decoder(model: Model) -> None:
+    decoder = Decoder(model, 8)
+    barrier = Barrier(4)
+    stop = Event()
+    answered: dict[int, Result] = {}
+
+    def work() -> None:
+        while not stop.is_set() or decoder.live_count:
+            answered.update(decoder.step())
+
+    workers = [Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+
+    def submit(seed: int) -> dict[int, Request]:
+        draw = random.Random(seed)
+        barrier.wait()
+        requests = [draw_request(draw) for _ in range(40)]
+        return {decoder.submit(*each[:2], target=each[2]): each for each in requests}
+
+    with ThreadPoolExecutor(4) as threads:
+        submitted = [pair for each in threads.map(submit, range(4)) for pair in each.items()]
+    stop.set()
+    for worker in workers:
+        worker.join()
+    assert sorted(answered) == sorted(ticket for ticket, _ in submitted)
+    known: dict[Request, Result] = {}
+    for ticket, request in submitted:
+        if request not in known:
+            known[request] = predicted(model, request)
+        assert answered[ticket] == known[request]
+
+
+def test_threads_may_prepare_more_options_than_are_cached(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = Decoder(model)
+    monkeypatch.setattr(Model, "plan", lambda _, options, __: SimpleNamespace(options=options))
+    option_sets = [PredictOptions(max_length=length) for length in range(1, 201)]
+
+    def prepare(_: int) -> None:
+        for options in option_sets * 50:
+            decoder.plan(options)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(prepare, range(8))) == [None] * 8
+    finally:
+        sys.setswitchinterval(interval)

@@ -1,0 +1,176 @@
+"""Dropped answers, beams that are widened to replace them, and properties of results."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from molspec import AnswerCache, load
+from molspec.files import FORMATS, Answer, OutputContext, Query, predict
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import (
+    ALL_DROPPED,
+    Prediction,
+    Result,
+    merge_duplicates,
+    without_unchanged,
+)
+from tests import tiny
+
+QUERIES = ("CCO", "N", "CCOCCOCCOC", "junk", "O", "CN", "C1CC1")
+DROPPING = {"drop_invalid": True, "drop_unchanged": True, "merge_duplicates": True}
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(replace(tiny.checkpoint(8), canonical_queries=True))
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_answers_come_from_the_narrowest_beam_with_enough_usable_ones(
+    model: Model, n_best: int
+) -> None:
+    found = model.predict(QUERIES, n_best, max_length=12, max_beam_factor=8, **DROPPING)
+    factors = set()
+    for query, result in zip(QUERIES, found, strict=True):
+        if query == "junk":
+            assert result.error
+            continue
+        for factor in (1, 2, 4, 8):
+            (raw,) = model.predict([query], factor * n_best, max_length=12, merge_duplicates=True)
+            valid = [each for each in raw.predictions if each.is_valid]
+            usable = without_unchanged(valid, query)[:n_best]
+            if len(usable) == n_best:
+                break
+        assert result.predictions == usable
+        factors.add(factor)
+    assert len(factors) > 1, "no query was decoded again: the test shows nothing"
+
+
+def test_queries_are_decoded_once_without_widening(model: Model) -> None:
+    narrow = model.predict(QUERIES, 3, max_length=12, max_beam_factor=1, **DROPPING)
+    wide = model.predict(QUERIES, 3, max_length=12, max_beam_factor=8, **DROPPING)
+    assert any(len(a.predictions) < len(b.predictions) for a, b in zip(narrow, wide, strict=True))
+    assert sum(result.statistics.nodes for result in wide) > sum(
+        result.statistics.nodes for result in narrow
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
+    for views in (1, 2):
+        options = {"n_best": 2, "max_length": 12, "augmentations": views, **DROPPING}
+        expected = [model.predict([query], **options)[0] for query in QUERIES]
+        assert list(model.predict(QUERIES, batch_size=batch_size, **options)) == expected
+
+
+def test_unchanged_answers_are_dropped() -> None:
+    def changed(query: str, *answers: str) -> list[str]:
+        found = without_unchanged([Prediction(text, -1.0) for text in answers], query)
+        return [each.smiles for each in found]
+
+    assert changed("OCC", "CCO", "CCO.Cl", "CC=O", "C(") == ["CC=O", "C("]
+    assert changed("CC(=O)Cl>NCC", "CCN", "CC(Cl)=O", "CCNC(C)=O") == ["CCNC(C)=O"]
+    assert changed("CC>", "CC", "CO") == changed(">CC", "CC", "CO") == ["CO"]
+    assert changed("junk", "C", "junk") == ["C", "junk"]
+
+
+def test_results_give_probabilities_and_reactions() -> None:
+    predictions = (Prediction("OCC.Cl", math.log(0.3)), Prediction("C(", math.log(0.1)))
+    result = Result("CCO", predictions, task="retro")
+    assert result.probabilities == pytest.approx((0.75, 0.25))
+    assert result.reactions == ("CCO.Cl>>CCO", None)
+    assert replace(result, query="CCO>N", task="product").reactions[0] == "CCO>N>CCO.Cl"
+    assert Result("CCO", error="why").probabilities == ()
+    with pytest.raises(ValueError, match="task is None: expected 'retro' or 'product'"):
+        _ = Result("CCO", predictions).reactions
+
+
+def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
+    retro = load("retro")
+    assert repr(retro) == "<Model retro: 5.3 million parameters, float32, cpu>"
+    assert round(retro.parameter_count / 1e6, 1) == 5.3
+    assert "of unknown task" in repr(tiny.model())
+    (result,) = retro.predict(["CC(=O)Nc1ccccc1"])
+    assert str(result.reactions[0]).endswith(">>CC(=O)Nc1ccccc1")
+    (failed,) = retro.predict(["no SMILES"])
+    assert failed.task == "retro"
+    assert failed.reactions == ()
+
+
+def test_merged_answer_keeps_its_tolerated_count() -> None:
+    answers = [Prediction("OCC", -2.0, tolerated=1), Prediction("CCO", -1.0, tolerated=2)]
+    (merged,) = merge_duplicates([answers])
+    assert (merged.smiles, merged.tolerated) == ("CCO", 2)
+
+
+def test_invalid_options_are_refused(model: Model) -> None:
+    with pytest.raises(ValueError, match="drop_invalid is 1: expected True or False"):
+        PredictOptions(drop_invalid=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_beam_factor is 0"):
+        PredictOptions(max_beam_factor=0)
+    with pytest.raises(ValueError, match="drafter is 'windows': beam 'exact' takes"):
+        PredictOptions(drop_invalid=True, drafter="windows")
+    assert PredictOptions(drop_invalid=True, drafter="windows", max_beam_factor=1).drops
+    with pytest.raises(ValueError, match=r"are dropped, unless max_beam_factor is 1$"):
+        PredictOptions(drop_invalid=True, verification="relaxed")
+
+
+def test_a_list_of_which_nothing_is_left_says_so_everywhere() -> None:
+    model = Model(tiny.checkpoint(1))
+    found = model.predict(["CCO", "junk"], 2, max_length=1, max_beam_factor=1, **DROPPING)
+    assert [result.predictions for result in found] == [(), ()]
+    assert found[0].error == ALL_DROPPED
+    query = Query("CCO", "one")
+    options = PredictOptions(2, max_length=1, max_beam_factor=1, **DROPPING)
+    (answer,) = predict(model, [query], options)
+    assert answer.error == ALL_DROPPED
+    assert not answer.is_refused
+    for form in FORMATS.values():
+        assert ALL_DROPPED in form.render(answer, OutputContext("m", "retro"))
+    cache = AnswerCache()
+    for _ in range(2):
+        (again,) = cache.predict(model, ["CCO"], options)
+        assert again.error == ALL_DROPPED
+    assert cache.hits == 1
+
+
+def test_a_product_with_an_element_that_no_reactant_has_is_marked() -> None:
+    found = Prediction("CCBr", -1.0), Prediction("CC[18OH]", -2.0)
+    assert list(map(Result("CCO>[Na+].[H][H]", found, task="product").doubt, found)) == [
+        "impossible: no reactant has Br",
+        "",
+    ]
+    result = Result("Brc1c[nH]c[se]1", task="retro")
+    for answer, new in (("BrBr.c1c[nH]c[se]1", ""), ("C1CNC1.Cl[SiH3]", "Br, Se"), ("*", "")):
+        expected = f"impossible: no reactant has {new}" if new else ""
+        assert result.doubt(Prediction(answer, -1.0)) == expected
+    assert Result("CCO").doubt(found[0]) == ""
+    context = OutputContext("m", "product")
+    answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so", "CCO")
+    for name, form in FORMATS.items():
+        if name not in ("smi", "rsmi"):
+            assert form.render(answer, context).count("no reactant has Br") == 1
+    assert "read so; impossible" in FORMATS["csv"].render(answer, context)
+
+
+def test_a_salt_without_its_ions_is_not_impossible() -> None:
+    (answer,) = predict(load("retro"), [Query("Cl.CC(=O)Nc1ccccc1")], PredictOptions())
+    assert "without Cl" in answer.note
+    assert answer.note_on(answer.result.predictions[0]) == answer.note
+
+
+def test_impossible_answers_are_dropped() -> None:
+    options = {"max_length": 12, "max_beam_factor": 1}
+    model = Model(replace(tiny.checkpoint(8), canonical_queries=True, task="product"))
+    (every,) = model.predict(["CC"], 10, **options)
+    possible = tuple(each for each in every.predictions if not every.doubt(each))
+    assert len(possible) < len(every.predictions)
+    (left,) = model.predict(["CC"], 10, drop_impossible=True, **options)
+    assert left.predictions == possible
+    assert left.error == (None if possible else ALL_DROPPED)
+    with pytest.raises(ValueError, match="drop_impossible is True: expected a model whose task"):
+        Model(tiny.checkpoint(8)).predict(["CC"], drop_impossible=True)

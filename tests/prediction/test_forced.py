@@ -1,0 +1,123 @@
+"""Log-probs of given targets equal those of predictions and of PyTorch's own decoder."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from molspec import load
+from molspec.model.transformer import Transformer
+from molspec.prediction.model import Model
+from molspec.prediction.results import Results
+from tests import tiny
+
+QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
+
+
+def forced_log_probs(model: Model, predicted: Results, batch_size: int) -> list[float]:
+    pairs = [(query, answer.smiles) for query, answer in tiny.finished_answers(predicted)]
+    results = model.log_probs(*map(list, zip(*pairs, strict=True)), batch_size=batch_size)
+    assert [(result.query, result.predictions[0].smiles) for result in results] == pairs
+    assert all(result.error is None for result in results)
+    return [result.predictions[0].log_prob for result in results]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("n_best", [1, 6])
+def test_log_probs_equal_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> None:
+    model = Model(tiny.checkpoint(), dtype)
+    predicted = model.predict(tiny.QUERIES, n_best, max_length=60)
+    expected = [answer.log_prob for _, answer in tiny.finished_answers(predicted)]
+    assert expected
+    for batch_size in (1, 3, 32):
+        assert forced_log_probs(model, predicted, batch_size) == expected
+
+
+@pytest.mark.parametrize("target_bos", [False, True])
+def test_log_probs_agree_with_the_plain_decoder(target_bos: bool) -> None:
+    checkpoint = tiny.checkpoint()
+    vocabulary = checkpoint.vocabulary
+    begin = [vocabulary.bos_id]
+    if target_bos:  # as transformers trains BART
+        spec = replace(checkpoint.spec, start_id=vocabulary.eos_id, target_bos=True)
+        checkpoint = replace(checkpoint, spec=spec)
+        begin = [vocabulary.eos_id, vocabulary.bos_id]
+    model = Model(checkpoint)
+    targets = ("CCO", "C" * 40, "N", "c1ccc2c(c1)CCN2")
+    plain = Transformer(checkpoint.spec, 0.0, vocabulary.pad_id).eval()
+    plain.load_state_dict(checkpoint.weights)
+    for query, target, result in zip(
+        QUERIES, targets, model.log_probs(QUERIES, targets), strict=True
+    ):
+        source_ids = torch.tensor([model.reader.source(query).encoder_ids])
+        target_ids = [*begin[1:], *vocabulary.encode(target), vocabulary.eos_id]
+        decoder_ids = torch.tensor([[begin[0], *target_ids[:-1]]])
+        with torch.no_grad():
+            log_probs = plain(source_ids, decoder_ids).log_softmax(-1)[0]
+        expected = float(log_probs[torch.arange(len(target_ids)), torch.tensor(target_ids)].sum())
+        assert result.predictions[0].smiles == target
+        assert result.predictions[0].log_prob == pytest.approx(expected, abs=1e-4)
+        assert result.statistics.decoder_calls == 1
+        assert result.statistics.nodes == len(target_ids)
+
+
+def test_bad_pair_gets_an_error_and_the_others_get_answers() -> None:
+    model = tiny.model()
+    longest = model.spec.max_positions - 1
+    queries = ["CCO", "C(C", "CCO", "CCO", "CCO", "CCO"]
+    targets = ["CC", "CC", "[U]", "", "C" * (longest + 1), "C" * longest]
+    results = model.log_probs(queries, targets)
+    assert [result.error and result.error.split(":")[0] for result in results] == [
+        None,
+        "not a molecule to RDKit",
+        "target",
+        "target",
+        "target",
+        None,
+    ]
+    assert str(results[4].error).endswith(f"{longest}, the model's longest target")
+    assert math.isfinite(results[5].predictions[0].log_prob)
+    assert list(model.log_probs(["CCO"], ["CC"])) == results[:1]
+    for aligned in (False, True):
+        (result,) = model.log_probs(["CCO"], [None], aligned=aligned)  # type: ignore[list-item]
+        assert str(result.error).startswith("target: ")
+
+
+def test_queries_are_canonicalised_as_for_predictions() -> None:
+    model = tiny.model()
+    as_given, canonical = (
+        model.log_probs(["OCC"], ["CC"], canonical_queries=canonical)[0]
+        for canonical in (False, True)
+    )
+    assert as_given.predictions != canonical.predictions
+    assert canonical.predictions == model.log_probs(["CCO"], ["CC"])[0].predictions
+
+
+def test_invalid_arguments_are_refused() -> None:
+    model = tiny.model()
+    with pytest.raises(ValueError, match="targets has 1 items: expected 2, one a query"):
+        model.log_probs(["CCO", "C"], ["CC"])
+    with pytest.raises(ValueError, match="queries is a string"):
+        model.log_probs("CCO", ["CC"])
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        model.log_probs(["CCO"], ["CC"], batch_size=0)
+    for pairs in (["CO"], [("CC",)], [None]):
+        with pytest.raises(ValueError, match=r"^pairs holds .*: expected a query and a target$"):
+            list(model.log_probs_stream(pairs))  # type: ignore[arg-type]
+    assert list(model.log_probs([], [])) == []
+    assert list(model.log_probs(iter(["CCO"]), iter(["CC"]))) == list(
+        model.log_probs(["CCO"], ["CC"])
+    )
+
+
+def test_aligned_targets_may_have_maps_and_a_last_dot() -> None:
+    model = load("retro")
+    query = "CC(=O)Nc1ccccc1"
+    mapped = "[CH3:1][C:2](=[O:3])Cl.[NH2:4]c1ccccc1"
+    targets = ["CC(=O)Cl.Nc1ccccc1", mapped, "Nc1ccccc1.CC(=O)Cl."]
+    found = model.log_probs([query] * 3, targets, aligned=True)
+    assert len({result.predictions[0].log_prob for result in found}) == 1
+    assert "not in the model's" in str(model.log_probs([query], [mapped])[0].error)

@@ -1,0 +1,287 @@
+"""Predictions: canonical or unchanged queries, wrong input, streams, and copies of models."""
+
+import copy
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+
+from molspec import load
+from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
+from molspec.text import PieceVocabulary
+from tests import tiny
+
+#: A canonical query, and other ways to write it.
+CANONICAL = "CC(=O)Oc1ccc2c(c1)CCN2"
+SPELLINGS = (
+    CANONICAL,
+    "C1=CC2=C(C=C1OC(C)=O)CCN2",
+    "O=C(C)Oc1ccc2NCCc2c1",
+    "N1CCc2cc(OC(=O)C)ccc12",
+)
+MAPPED = "[CH3:1][C:2](=[O:3])[O:4]c1ccc2c(c1)CC[NH:5]2"
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(replace(tiny.checkpoint(), canonical_queries=True))
+
+
+def test_every_spelling_gets_the_answers_of_the_canonical_one(model: Model) -> None:
+    queries = [*SPELLINGS, MAPPED]
+    results = model.predict(queries, n_best=3, max_length=20)
+    (expected,) = model.predict([CANONICAL], n_best=3, max_length=20, canonical_queries=False)
+    assert expected.predictions
+    for query, result in zip(queries, results, strict=True):
+        assert result.query == query
+        assert result.predictions == expected.predictions
+
+
+def test_a_long_spelling_of_a_short_query_is_answered(model: Model) -> None:
+    spelt, short = model.predict(["C([H])([H])" * 60, "C" * 60], max_length=20)
+    assert spelt.error is None
+    assert spelt.predictions == short.predictions
+
+
+def test_queries_are_read_unchanged_without_canonical_queries(model: Model) -> None:
+    unchanged = model.predict(SPELLINGS, max_length=20, canonical_queries=False)
+    assert len({result.predictions for result in unchanged}) == len(SPELLINGS)
+    assert list(unchanged) == list(tiny.model().predict(SPELLINGS, max_length=20))
+    (mapped,) = model.predict([MAPPED], max_length=20, canonical_queries=False)
+    assert (mapped.error or "").startswith("not in the model's vocabulary: '[CH3:1]', '[C:2]'")
+
+
+def test_any_model_accepts_canonical_queries(model: Model) -> None:
+    canonical = tiny.model().predict(SPELLINGS, max_length=20, canonical_queries=True)
+    assert list(canonical) == list(model.predict(SPELLINGS, max_length=20))
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("", "empty: expected a SMILES string"),
+        ("CC O", "not SMILES: ' ' at position 3"),
+        ("CC(C", "not a molecule to RDKit: "),
+        ("[U]", "not in the model's vocabulary: '[U]'"),
+        ("[U:1]", "not in the model's vocabulary: '[U]', read as [U]"),
+        ("C" * 260, "260 tokens: expected at most 254, the model's longest source"),
+        # The length is checked before RDKit, which would name the parenthesis.
+        ("C" * 1016 + "(", "1017 tokens: expected at most 254, the model's longest source"),
+    ],
+)
+def test_bad_query_fails_alone_with_the_reason(model: Model, query: str, message: str) -> None:
+    before, bad, after = model.predict(["CCO", query, "OCC"], max_length=20)
+    assert (bad.error or "").startswith(message)
+    assert bad.predictions == ()
+    assert before.predictions == after.predictions
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+@pytest.mark.parametrize("views", [1, 3])
+def test_slow_source_does_not_delay_the_answers(model: Model, views: int, batch_size: int) -> None:
+    queries = ["CC(C", "CCO", "", "CC(C", "OCC", "N", "junk"]
+    expected = model.predict(queries, augmentations=views, max_length=20)
+    answered = [Event() for _ in queries]
+
+    def reading() -> Iterator[str]:
+        for query, event in zip(queries, answered, strict=True):
+            yield query
+            assert event.wait(60)  # the next query waits for this answer
+
+    options = PredictOptions(batch_size=batch_size, augmentations=views, max_length=20)
+    for index, result in enumerate(model.predict_stream(reading(), options)):
+        assert result == expected[index]
+        answered[index].set()
+    assert all(event.is_set() for event in answered)
+
+
+def test_error_of_the_source_follows_the_answers_before_it(model: Model) -> None:
+    def reading() -> Iterator[str]:
+        yield "CCO"
+        yield "OCC"
+        raise OSError("the disk is gone")
+
+    stream = model.predict_stream(reading(), PredictOptions(max_length=20))
+    assert [next(stream).query, next(stream).query] == ["CCO", "OCC"]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(stream)
+
+
+def test_closed_stream_reads_no_more_queries(model: Model) -> None:
+    read: list[int] = []
+
+    def reading() -> Iterator[str]:
+        for index in range(1000):
+            read.append(index)
+            yield "CCO"
+
+    stream = model.predict_stream(reading(), PredictOptions(batch_size=2, max_length=20))
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert len(read) < 10
+
+
+@pytest.mark.parametrize(("text", "kind"), [("CCO", "a string"), (b"CCO", "bytes")])
+def test_single_text_is_refused_as_a_list_of_queries(model: Model, text: Any, kind: str) -> None:
+    for call in (model.predict, model.predict_stream):
+        with pytest.raises(ValueError, match=f"^queries is {kind}: expected a list of SMILES$"):
+            call(text)
+    with pytest.raises(ValueError, match=f"^targets is {kind}: expected a list of SMILES$"):
+        model.log_probs(["C", "C", "O"], text)
+    with pytest.raises(ValueError, match=f"^pairs is {kind}: expected a list of pairs of SMILES$"):
+        model.log_probs_stream(text)
+
+
+@pytest.mark.parametrize("queries", [None, 3])
+def test_queries_that_are_not_a_list_are_refused(model: Model, queries: Any) -> None:
+    for call in (model.predict, lambda queries: model.log_probs(queries, [])):
+        with pytest.raises(ValueError, match=f"^queries is {queries}: expected a list of SMILES$"):
+            call(queries)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["retro"]])
+def test_model_name_that_is_not_text_is_refused(name: Any) -> None:
+    expected = f"name_or_path is {name!r}: expected product or retro, or the path of a checkpoint"
+    with pytest.raises(CheckpointError, match=f"^{re.escape(expected)}$"):
+        load(name)
+
+
+def test_dictionary_is_refused_as_options(model: Model) -> None:
+    with pytest.raises(ValueError, match=r"^options is a dict: expected PredictOptions$"):
+        model.predict_stream(["CCO"], {"n_best": 2})  # type: ignore[arg-type]
+
+
+def test_blanks_around_a_query_are_ignored(model: Model) -> None:
+    (plain, blank) = model.predict(["CCO", " CCO\n"], max_length=20)
+    assert (blank.query, blank.error, blank.predictions) == (" CCO\n", None, plain.predictions)
+
+
+def test_checkpoint_stores_whether_queries_are_canonical(tmp_path: Path) -> None:
+    checkpoint = tiny.checkpoint()
+    write(replace(checkpoint, canonical_queries=True), tmp_path / "canonical")
+    write(checkpoint, tmp_path / "given")
+    assert load(tmp_path / "canonical").canonical_queries
+    assert not load(tmp_path / "given").canonical_queries
+    assert read(tmp_path / "canonical").to("float16").canonical_queries
+    config = tmp_path / "given" / "config.json"
+    config.write_text(config.read_text().replace('  "canonical_queries": false,\n', ""))
+    assert not load(tmp_path / "given").canonical_queries
+    config.write_text(config.read_text().replace("{", '{"canonical_queries": 1,', 1))
+    with pytest.raises(CheckpointError, match=r"canonical_queries 1: expected true or false$"):
+        load(tmp_path / "given")
+
+
+def test_canonical_queries_of_learned_pieces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint: Checkpoint = tiny.checkpoint()
+    pieces = tiny.model()
+    monkeypatch.setattr(type(checkpoint.vocabulary), "atomwise", PieceVocabulary.atomwise)
+    with pytest.raises(CheckpointError, match=r"for a vocabulary of learned pieces$"):
+        replace(checkpoint, canonical_queries=True)
+    with pytest.raises(ValueError, match=r"^canonical_queries is True: expected False, the model"):
+        pieces.predict(["CCO"], canonical_queries=True)
+
+
+@pytest.mark.parametrize("first_inside", [True, False])
+def test_stream_works_inside_and_outside_inference_mode(first_inside: bool) -> None:
+    model = tiny.model()
+    queries = ["CCO", "CCN", "CCC", "CCCC"]
+    expected = list(model.predict(queries, max_length=20))
+    stream = model.predict_stream(queries, PredictOptions(batch_size=1, max_length=20))
+    results = []
+    for index in range(len(queries)):
+        inside = (index % 2 == 0) == first_inside
+        with torch.inference_mode(inside):
+            results.append(next(stream))
+            assert torch.is_inference_mode_enabled() == inside
+    assert results == expected
+
+
+@pytest.mark.parametrize("name", ["product", "retro"])
+def test_bundled_models_canonicalise_queries(name: str) -> None:
+    model = load(name)
+    assert model.canonical_queries
+    first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
+    assert first.predictions == second.predictions
+
+
+def test_threads_may_share_a_model(model: Model) -> None:
+    lists = [list(tiny.QUERIES[:7]), list(tiny.QUERIES[6::-1])] * 4
+    expected = [model.predict(queries, 3, max_length=20) for queries in lists]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda queries: model.predict(queries, 3, max_length=20), lists))
+    assert found == expected
+
+
+def test_device_may_be_a_torch_device() -> None:
+    for device in (torch.device("cpu"), torch.device("cpu", 0)):
+        assert load("product", device=device).device == "cpu"
+    with pytest.raises(ValueError, match=r"^device is 'meta': expected 'cpu', 'auto', 'cuda' or"):
+        load("product", device=torch.device("meta"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("again", [lambda it: pickle.loads(pickle.dumps(it)), copy.deepcopy])
+def test_copy_of_a_model_gives_the_same_answers(
+    again: Callable[[Model], Model], dtype: str
+) -> None:
+    model = load("retro", dtype=dtype)
+    queries = ["CC(=O)Nc1ccccc1", "junk"]
+    expected = model.predict(queries)
+    copied = again(model)
+    found = copied.predict(queries)
+    assert found == expected
+    assert found.statistics.decoder_calls == expected.statistics.decoder_calls
+    assert copied.predict(queries, n_best=3) == model.predict(queries, n_best=3)
+    assert again(copied).predict(queries) == expected
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        lambda: default_dtype(torch.float64),
+        lambda: default_dtype(torch.float16),
+        lambda: torch.device("meta"),
+        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+        torch.inference_mode,
+    ],
+    ids=["float64", "float16", "device", "autocast", "inference"],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_torch_settings_change_no_answer(setting: Any, dtype: str) -> None:
+    model = load("product", dtype=dtype)
+    expected = model.predict(["CC(=O)Cl.CCO"], n_best=2)
+    with setting():
+        assert model.predict(["CC(=O)Cl.CCO"], n_best=2) == expected
+        assert load("product", dtype=dtype).predict(["CC(=O)Cl.CCO"], n_best=2) == expected
+
+
+def test_queries_and_targets_may_have_extensions_or_blanks() -> None:
+    model = load("retro", dtype="int8")
+    plain, *others = model.predict(
+        ["CC(=O)NC", "CC(=O)NC |r|", "C C ( = O ) N C", "CC(=O)NC |&1:1|"]
+    )
+    for other in others:
+        assert other.predictions == plain.predictions
+        assert other.reactions == plain.reactions
+    scores = model.log_probs(["CC(=O)NC"] * 2, ["CN.CC(=O)O", "CN.CC(=O)O |f:0.1|"], aligned=True)
+    assert scores[0].predictions == scores[1].predictions

@@ -1,0 +1,173 @@
+"""The drafter that molspec chooses for a device, a beam and a number of queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
+from molspec.prediction.options import PredictOptions
+from molspec.prediction.strategy import chosen_drafter, lookahead, paying_tree, queries_together
+
+
+def chosen(device: str, **options: object) -> object:
+    return chosen_drafter(PredictOptions(**options), device)  # type: ignore[arg-type]
+
+
+def test_larger_batches_draft_only_more_probable_nodes() -> None:
+    trees = [paying_tree(batch_size) for batch_size in (1, 2, 4, 8, 32, 1000)]
+    thresholds = [tree.min_probability for tree in trees]
+    assert thresholds == sorted(set(thresholds))
+    assert 0.2 < thresholds[0] < thresholds[-1] < 0.5
+
+
+@pytest.mark.parametrize("drafter", [None, "tree"])
+def test_greedy_trees_are_chosen_by_batch_size(drafter: str | None) -> None:
+    for batch_size in (1, 32):
+        tree = chosen("cpu", drafter=drafter, batch_size=batch_size)
+        assert tree == paying_tree(batch_size)
+        tree = TreeDraft(node_budget=31 if batch_size == 1 else 15)
+        assert chosen("cuda", drafter=drafter, batch_size=batch_size) == tree
+
+
+def test_numbers_may_be_numpy_numbers() -> None:
+    options = PredictOptions(
+        np.int64(3), beam_size=np.uint8(4), max_length=np.int32(9), augmentations=1
+    )
+    assert options == PredictOptions(3, beam_size=4, max_length=9)
+    assert {type(options.n_best), type(options.beam_size), type(options.max_length)} == {int}
+    assert TreeDraft(np.int64(7)) == TreeDraft(7)
+    sampling = PredictOptions(samples=2, temperature=np.float32(0.5), top_p=np.int64(1))
+    assert (type(sampling.temperature), type(sampling.top_p)) == (float, float)
+    for wrong in (True, np.True_, 2.0, np.float64(2), "2", np.array([1, 2])):
+        with pytest.raises(ValueError, match=r"^n_best is .*: expected a whole number of at least"):
+            PredictOptions(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("length_penalty", "a", "a number of at least 0"),
+        ("length_penalty", None, "a number of at least 0"),
+        ("length_penalty", True, "a number of at least 0"),
+        ("length_penalty", -1, "a number of at least 0"),
+        ("length_penalty", float("nan"), "a number of at least 0"),
+        ("merge_duplicates", "no", "True or False"),
+        ("merge_duplicates", None, "True or False"),
+        ("canonical_queries", "no", "True, False or None"),
+    ],
+)
+def test_invalid_values_of_options_are_refused(name: str, value: object, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {value!r}: expected {expected}$"):
+        PredictOptions(**{name: value})
+
+
+def test_invalid_values_of_configurations_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^min_probability is 'a': expected a number from 0 to 1"):
+        TreeDraft(min_probability="a")
+    with pytest.raises(ValueError, match=r"^drafter is 'tree': expected a configuration of mol"):
+        LookAhead(5, drafter="tree")
+
+
+def test_requested_drafter_is_chosen() -> None:
+    assert chosen("cpu", node_budget=7) == TreeDraft(node_budget=7)
+    assert chosen("cpu", drafter=TreeDraft(3)) == TreeDraft(3)
+    assert chosen("cpu", drafter="windows") == WindowDrafts()
+    assert chosen("cpu", drafter="none") == NoDraft()
+    assert chosen("cpu", n_best=10, drafter="tree") == lookahead(10)
+
+
+@pytest.mark.parametrize(
+    ("beam", "drafter", "message"),
+    [
+        (
+            "exact",
+            "windows",
+            "'windows': beam 'exact' takes 'tree', 'heads', 'spec', 'none', a LookAhead",
+        ),
+        ("standard", "tree", "'tree': beam 'standard' takes 'none'"),
+        ("sbs", "tree", "'tree': beam 'sbs' takes 'windows', 'heads', 'spec', 'none' or a Drafter"),
+    ],
+)
+def test_drafter_of_another_beam_is_refused(beam: str, drafter: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^drafter is {message}"):
+        PredictOptions(n_best=3, beam=beam, drafter=drafter)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"n_best": 3, "drafter": TreeDraft()},
+            "beam 'exact' takes 'tree', 'heads', 'spec', 'none', a LookAhead",
+        ),
+        (
+            {"drafter": LookAhead(5)},
+            "greedy decoding takes 'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
+        ),
+        (
+            {"drafter": 7},
+            r"drafter is 7: expected one of none, windows, tree, heads, tree.heads, spec, ",
+        ),
+        ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
+    ],
+)
+def test_unsuitable_drafters_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PredictOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "decoder_bytes", "widest"),
+    [
+        ("avx512_bf16", 0, 3),
+        ("avx512_bf16", 16 * 2**20 - 1, 3),
+        ("avx512_bf16", 16 * 2**20, 10),
+        ("avx512_vnni", 0, 10),
+    ],
+)
+def test_wide_exact_beams_do_not_draft_on_the_cpu(
+    kernels: str, decoder_bytes: int, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("molspec.engine.ops.instruction_set", lambda: kernels)
+    drafter = chosen_drafter(PredictOptions(n_best=widest), "cpu", decoder_bytes)
+    assert drafter == LookAhead(5 * widest)
+    wider = PredictOptions(n_best=widest + 1)
+    assert chosen_drafter(wider, "cpu", decoder_bytes) == NoDraft()
+    assert isinstance(chosen("cpu", n_best=widest + 1, beam="sbs"), WindowDrafts)
+
+
+@pytest.mark.parametrize(("queries", "drafts"), [(1, True), (64, True), (65, False)])
+def test_many_greedy_queries_do_not_draft_on_a_device(queries: int, drafts: bool) -> None:
+    assert (chosen("cuda", batch_size=queries) != NoDraft()) == drafts
+    assert chosen("cuda", batch_size=queries, drafter="tree") != NoDraft()
+
+
+def test_large_exact_beams_do_not_draft_on_a_device() -> None:
+    assert isinstance(chosen("cuda", n_best=5, batch_size=204), LookAhead)
+    assert chosen("cuda", n_best=5, batch_size=205) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=7, batch_size=1), LookAhead)
+    assert chosen("cuda", n_best=8, batch_size=1) == NoDraft()
+    assert isinstance(chosen("cuda", n_best=10, drafter="tree"), LookAhead)
+    assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)
+
+
+@pytest.mark.parametrize(
+    ("options", "device", "together"),
+    [
+        ({}, "cpu", 32),
+        ({"n_best": 5}, "cpu", 4),
+        ({"n_best": 10}, "cpu", 2),
+        ({"n_best": 25}, "cpu", 2),
+        ({"n_best": 5, "beam_size": 12}, "cpu", 2),
+        ({"samples": 6}, "cpu", 4),
+        ({"n_best": 10, "batch_size": 1}, "cpu", 1),
+        ({"n_best": 10}, "cuda", 32),
+    ],
+)
+def test_few_wide_queries_are_decoded_together_on_a_cpu(
+    options: dict[str, Any], device: str, together: int
+) -> None:
+    assert queries_together(PredictOptions(**options), device) == together

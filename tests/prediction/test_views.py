@@ -1,0 +1,194 @@
+"""Answers of several spellings of a query, merged into one list."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from molspec import Decoder, PredictOptions
+from molspec.prediction.model import Model
+from molspec.prediction.results import Prediction, Result, merge_duplicates
+from molspec.text import Vocabulary, canonicalise, other_spellings
+from tests import tiny
+
+#: A probability that some first answers reach, some never, and some only with more spellings.
+BELOW = 0.1
+QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "C1CC1", "N", "junk", "CCOCCOCCOC")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(replace(tiny.checkpoint(), canonical_queries=True))
+
+
+def test_answers_of_spellings_are_merged(model: Model) -> None:
+    results = model.predict(QUERIES, n_best=4, max_length=20, augmentations=3)
+    for query, result in zip(QUERIES, results, strict=True):
+        assert result.query == query
+        if query == "junk":
+            assert str(result.error).startswith("not SMILES")
+            continue
+        spellings = [query, *other_spellings(query, 2)]
+        lists = model.predict(spellings, n_best=4, max_length=20, canonical_queries=False)
+        merged = merge_duplicates([found.predictions for found in lists])
+        assert result.predictions == merged[:4]
+        assert result.statistics.nodes == sum(found.statistics.nodes for found in lists)
+    assert results.statistics.queries == 3 + 3 + 1 + 1 + 3
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
+    expected = model.predict(QUERIES, n_best=3, max_length=20, augmentations=4)
+    found = model.predict(QUERIES, n_best=3, max_length=20, augmentations=4, batch_size=batch_size)
+    assert found == expected
+
+
+def test_answers_of_one_spelling_are_merged_only_on_request(model: Model) -> None:
+    plain = model.predict(QUERIES, n_best=3, max_length=20)
+    assert model.predict(QUERIES, n_best=3, max_length=20, augmentations=1) == plain
+    merged = model.predict(QUERIES, n_best=3, max_length=20, augmentations=1, merge_duplicates=True)
+    assert [result.predictions for result in merged] == [
+        merge_duplicates([result.predictions])[:3] if result.predictions else () for result in plain
+    ]
+
+
+def adaptive(model: Model, query: str, most: int, below: float, **options: Any) -> Result:
+    """The answers of the fewest spellings whose first one is so probable, or of all spellings."""
+    for count in range(1, most + 1):
+        (found,) = model.predict([query], augmentations=count, merge_duplicates=True, **options)
+        if found.predictions and math.exp(found.predictions[0].log_prob) >= below:
+            break
+    return found
+
+
+def test_spellings_are_added_while_the_first_answer_is_improbable(model: Model) -> None:
+    options = {"n_best": 4, "max_length": 20}
+    found = model.predict(QUERIES, augmentations=4, augment_below=BELOW, **options)
+    nodes = 0
+    for query, result in zip(QUERIES, found, strict=True):
+        expected = adaptive(model, query, 4, BELOW, **options)
+        assert result == expected
+        assert (result.statistics.nodes, result.statistics.decoder_calls) == (
+            expected.statistics.nodes,
+            expected.statistics.decoder_calls,
+        )
+        nodes += expected.statistics.nodes
+    assert found.statistics.nodes == nodes
+    most = model.predict(QUERIES, augmentations=4, **options).statistics
+    least = model.predict(QUERIES, **options).statistics
+    assert least.queries < found.statistics.queries < most.queries
+
+
+def test_extreme_thresholds_use_every_spelling_or_one(model: Model) -> None:
+    options = {"n_best": 3, "max_length": 20}
+    every = model.predict(QUERIES, augmentations=4, **options)
+    unsure = model.predict(QUERIES, augmentations=4, augment_below=1, **options)
+    assert unsure == every
+    assert unsure.statistics.nodes == every.statistics.nodes
+    one = model.predict(QUERIES, merge_duplicates=True, **options)
+    sure = model.predict(QUERIES, augmentations=4, augment_below=1e-300, **options)
+    assert sure == one
+    assert sure.statistics.nodes == one.statistics.nodes
+
+
+def test_a_wider_beam_begins_with_the_canonical_spelling() -> None:
+    model = Model(replace(tiny.checkpoint(8), canonical_queries=True))
+    common = {"n_best": 3, "max_length": 12, "drop_invalid": True, "drop_unchanged": True}
+    wide = model.predict(QUERIES, augmentations=3, augment_below=BELOW, max_beam_factor=8, **common)
+    factors, used_more = set(), set()
+    for query, result in zip(QUERIES, wide, strict=True):
+        if result.error:
+            continue
+        nodes = 0
+        for factor in (1, 2, 4, 8):
+            options = {**common, "n_best": 3 * factor, "max_beam_factor": 1}
+            expected = adaptive(model, query, 3, BELOW, **options)
+            nodes += expected.statistics.nodes
+            if len(expected.predictions) >= 3:
+                break
+        assert result.predictions == expected.predictions[:3]
+        assert result.statistics.nodes == nodes
+        factors.add(factor)
+        (one,) = model.predict([query], merge_duplicates=True, **options)
+        used_more.add(expected.statistics.nodes > one.statistics.nodes)
+    assert len(factors) > 1
+    assert used_more == {False, True}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_adaptive_spellings_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
+    options = PredictOptions(3, max_length=20, augmentations=4, augment_below=BELOW)
+    queries = QUERIES * 3
+    expected = [next(model.predict_stream([query], options)) for query in queries]
+    decoder = Decoder(model, batch_size)
+    tickets = [decoder.submit(query, options) for query in reversed(queries)][::-1]
+    answers = dict(decoder.finish())
+    assert [answers[ticket] for ticket in tickets] == expected
+    assert list(model.predict_stream(queries, replace(options, batch_size=batch_size))) == expected
+
+
+def test_adaptive_spellings_can_be_cancelled(model: Model) -> None:
+    """A request is cancelled at each step: of the first spelling, of a later one, between them."""
+    options = PredictOptions(3, max_length=20, augmentations=3, augment_below=1)
+    (expected,) = model.predict_stream(["CCO"], options)
+    for steps in range(1, 100):
+        decoder = Decoder(model, 1)
+        first, second = (decoder.submit("CCO", options) for _ in range(2))
+        if any(decoder.step() for _ in range(steps)):
+            break
+        decoder.cancel(first)
+        assert dict(decoder.finish()) == {second: expected}
+        assert not decoder._rows
+    assert steps > 10
+
+
+def test_unreadable_spellings_are_not_decoded() -> None:
+    """Without the token of a branch, the model can read CCO from its ends only."""
+    checkpoint = tiny.checkpoint()
+    tokens = tuple("F" if token == "(" else token for token in checkpoint.vocabulary.tokens)
+    unbranched = Model(replace(checkpoint, vocabulary=Vocabulary(tokens), canonical_queries=True))
+    assert set(other_spellings("CCO", 5)) == {"OCC", "C(C)O"}
+    results = unbranched.predict(["CCO"], max_length=20, augmentations=5)
+    assert results[0].error is None
+    assert results.statistics.queries == 2
+
+
+def test_merged_probabilities_are_means() -> None:
+    lists = [
+        [Prediction("CCO", math.log(0.5)), Prediction("OCC", math.log(0.1))],
+        [Prediction("N", math.log(0.7)), Prediction("C(C)O", math.log(0.2)), Prediction("C(", -9)],
+    ]
+    merged = merge_duplicates(lists)
+    assert [prediction.smiles for prediction in merged] == ["CCO", "N", "C("]
+    probabilities = [math.exp(prediction.log_prob) for prediction in merged]
+    assert probabilities == pytest.approx([0.4, 0.35, math.exp(-9) / 2])
+
+
+@pytest.mark.parametrize("smiles", ["CC(=O)Oc1ccc2c(c1)CCN2", "C[C@H](N)C(=O)O.O=C(O)/C=C/Br", "C"])
+def test_other_spellings_are_distinct_and_of_the_same_molecule(smiles: str) -> None:
+    canonical = str(canonicalise(smiles))
+    every = other_spellings(canonical, 100)
+    assert len({canonical, *every}) == 1 + len(every)
+    assert all(canonicalise(text) == canonical for text in every)
+    for count in range(5):
+        assert other_spellings(canonical, count) == every[:count]
+
+
+def test_invalid_options_are_refused(model: Model) -> None:
+    for merging in ({"augmentations": 2}, {"merge_duplicates": True}):
+        with pytest.raises(ValueError, match=r"^length_penalty is 0\.5: expected 0 where answers"):
+            model.predict(["C"], n_best=2, length_penalty=0.5, **merging)
+    with pytest.raises(ValueError, match="augmentations is 0"):
+        model.predict(["C"], augmentations=0)
+    with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
+        model.predict(["C"], augmentations=2, canonical_queries=False)
+    for below in (0, 1.5, -0.1, math.nan, "0.5", True):
+        with pytest.raises(ValueError, match=r"augment_below is .*: expected a number above 0, at"):
+            model.predict(["C"], augmentations=2, augment_below=below)
+    with pytest.raises(ValueError, match=r"augment_below is 0\.5: expected augmentations above 1"):
+        model.predict(["C"], augment_below=0.5)
+    with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
+        tiny.model().predict(["C"], augmentations=2)

@@ -1,0 +1,241 @@
+"""The command as a process: it prints its URL, stops cleanly, and restarts after a kill."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from threading import Event
+
+import httpx
+import pytest
+
+from molspec import checkpoints
+from molspec.server import serving
+from molspec.server.serving import Settings, listen
+from tests import tiny
+from tests.conftest import Run
+
+QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
+_WAIT = 120
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("serving") / "tiny"
+    checkpoints.write(tiny.checkpoint(), folder)
+    return folder
+
+
+@contextmanager
+def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Starts the server; gives the process and the URL that it prints."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "molspec", "serve", *arguments], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            match = re.fullmatch(r"molspec: serving tiny at (http://127\.0\.0\.1:\d+)\n", line)
+            assert match, line + process.stderr.read()
+            yield process, match[1]
+        finally:
+            process.kill()
+
+
+def test_sigterm_under_load_answers_accepted_requests(checkpoint: Path) -> None:
+    busy = Event()
+    lost: list[str] = []
+
+    def send_requests(url: str, number: int) -> int:
+        """Sends requests until the server refuses them; each that it reads must be answered."""
+        answered = 0
+        while True:
+            with httpx.Client(base_url=url, timeout=_WAIT) as client:
+                try:
+                    body = {"queries": QUERIES, "n_best": 3, "max_length": 60}
+                    response = client.post("/v1/predict", json=body)
+                except (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError) as error:
+                    if not isinstance(error, httpx.ConnectError) and not _was_never_read(error):
+                        lost.append(f"{number}: {error!r}")
+                    return answered
+            assert response.status_code in (200, 503)
+            if response.status_code == 503:
+                return answered
+            assert len(response.json()["results"]) == len(QUERIES)
+            answered += 1
+            busy.set()
+
+    with command("--model", f"tiny={checkpoint}", "--port", "0") as (process, url):
+        with ThreadPoolExecutor(8) as threads:
+            futures = [threads.submit(send_requests, url, number) for number in range(8)]
+            assert busy.wait(_WAIT)
+            process.terminate()
+            answered = [future.result(_WAIT) for future in futures]
+        assert process.wait(_WAIT) == -signal.SIGTERM
+    assert sum(answered) > 0
+    assert lost == []
+
+
+def _was_never_read(error: httpx.HTTPError) -> bool:
+    """Whether the connection waited to be accepted when the port was closed."""
+    return isinstance(error, httpx.ReadError)
+
+
+def test_processes_share_a_port_and_end_when_the_parent_is_killed(checkpoint: Path) -> None:
+    flags = ("--model", f"tiny={checkpoint}", "--processes", "2")
+    with command(*flags, "--port", "0") as (process, url):
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"molspec: serving tiny at {url}\n"  # other process
+        for _ in range(4):
+            assert _answers(url)
+        assert (
+            'molspec_queries_total{model="tiny",outcome="answered"} 4.0'
+            in httpx.get(f"{url}/metrics").text
+        )
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + _WAIT
+        while _answers(url):  # its child processes end too
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    port = url.rpartition(":")[2]
+    with command("--model", f"tiny={checkpoint}", "--port", port) as (process, new_url):
+        assert new_url == url
+        assert httpx.get(f"{url}/readyz").status_code == 200
+        assert _answers(url)
+
+
+def _answers(url: str) -> bool:
+    try:
+        response = httpx.post(
+            f"{url}/v1/predict", json={"queries": ["CCO"], "max_length": 9}, timeout=_WAIT
+        )
+    except httpx.HTTPError:
+        return False
+    return response.json()["results"][0]["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--model =x", "--model is '=x': expected NAME, or NAME=PATH"),
+        ("--model a/b", "--model is 'a/b': expected NAME, or NAME=PATH"),
+        ("--model retro --model retro", "--model names 'retro' twice"),
+        ("--model gone", "no model 'gone'"),
+        ("--max-queries 0", "the limit queries is 0: expected more than 0"),
+        ("--api-key-file /dev/null", "/dev/null holds no key: expected one a line"),
+        ("--api-key-file /no/such", "/no/such: No such file or directory"),
+        ("--dtype float8", "dtype"),
+    ],
+)
+def test_wrong_arguments_give_a_one_line_error(
+    run: Run, capfd: pytest.CaptureFixture[str], arguments: str, told: str
+) -> None:
+    assert run("serve", "--port", "0", *arguments.split()) == 2
+    error = capfd.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_a_local_server_allows_its_own_host_names(
+    run: Run, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    started: list[Settings] = []
+    monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
+    monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
+    for flags in ((), ("--allowed-host", "a.example")):
+        assert run("serve", "--host", host, *flags) == 0
+    assert [used.hosts[3:] for used in started] == [(), ("a.example",)]
+    assert all("[::1]" in used.hosts[:3] for used in started)
+
+
+def test_a_port_in_use_is_reported(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        assert run("serve", "--port", str(port)) == 2
+    assert capfd.readouterr().err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_keys_that_no_browser_can_send_are_refused(
+    run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for content in (b"schl\xfcssel", "schl\u00fcssel".encode()):
+        (tmp_path / "keys").write_bytes(content)
+        assert run("serve", "--api-key-file", str(tmp_path / "keys")) == 2
+        assert capfd.readouterr().err.endswith("keys holds a key that is not ASCII\n")
+
+
+def test_a_text_that_is_no_host_name_is_named() -> None:
+    with pytest.raises(OSError, match=r"no host has such a name: .127\.0\.0\.\.1:8000"):
+        serving.listen("127.0.0..1", 8000)
+
+
+def test_an_unknown_host_is_named(
+    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert run("serve", "--host", "gone.example") == 2
+    assert capfd.readouterr().err == "molspec: gone.example:8000: Name or service not known\n"
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("wrong", "molspec: the model is damaged\n"), ("dying", "3 processes in a row ended")],
+)
+def test_processes_that_cannot_start_end_the_server(what: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.server.dying", what],
+        capture_output=True,
+        text=True,
+        timeout=_WAIT,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_sigterm_ends_a_server_whose_threads_are_stuck() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "tests.server.dying", "stuck"], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.terminate()
+        assert process.wait(_WAIT) == -signal.SIGALRM
+
+
+def test_a_missing_extra_is_reported(
+    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("molspec.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run("serve") == 2
+    said = capfd.readouterr().err
+    assert "serve needs the extra 'server'" in said
+    assert "pip install 'molspec[server]'" in said
+
+
+def test_one_process_serves_without_children(checkpoint: Path) -> None:
+    """A server of one process starts no other process."""
+    with command("--model", f"tiny={checkpoint}", "--port", "0") as (process, url):
+        assert _answers(url)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if children.exists():
+            assert children.read_text() == ""
+        os.kill(process.pid, signal.SIGINT)
+        # 0 if the parent of the tests ignores SIGINT, as a shell does for background jobs.
+        assert process.wait(_WAIT) in (-signal.SIGINT, 130, 0)
