@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from molspec.evaluation import Evaluation, PairTable, Record, Settings
+from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
 from molspec.prediction.identity import Identity
 from molspec.prediction.options import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table

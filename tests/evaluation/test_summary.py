@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from molspec.evaluation import Evaluation, PairTable, Settings, Summary
+from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
 from molspec.prediction.identity import Identity
 from molspec.prediction.options import PredictOptions
 from tests.evaluation.fake import FakeModel, predictions, write_table

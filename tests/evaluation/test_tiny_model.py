@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from molspec.decoding import QueryStatistics
-from molspec.evaluation import Evaluation, PairTable, Settings
+from molspec.evaluation import Evaluation, PairTable, Settings, report
 from molspec.prediction.identity import Identity
 from molspec.prediction.options import PredictOptions
 from tests import tiny
