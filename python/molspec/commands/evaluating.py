@@ -84,6 +84,7 @@ def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) ->
 
 
 def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
+    from molspec.evaluation import report
 
     settings, summary = evaluation.settings.to_json(), evaluation.summary
     groups = evaluation.groups
