@@ -97,6 +97,6 @@ def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
         print_out(report(settings, summary, groups))
     if summary.excluded:
         print_err(
-            f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
+            f"{summary.excluded} of {summary.queries} targets are not molecules to RDKit: "
             "not counted for accuracy"
         )

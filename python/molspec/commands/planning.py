@@ -103,7 +103,7 @@ def plan_command(
             for_sale = read_stock(stock, match)
             if for_sale.bad_entries:
                 print_err(
-                    f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "
+                    f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are not "
                     f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
                 )
             loaded = jobs.load_model(model)

@@ -31,7 +31,7 @@ class Stock(dict[str, str]):
     An organic salt or mixture also serves as its main component, which is named after it: then the
     name has the SMILES of what is bought.
 
-    entries: the number of entries read; bad_entries: the number of those that are no molecules;
+    entries: the number of entries read; bad_entries: the number of those that are not molecules;
         first_bad: the number and text of the first of them.
     """
 

@@ -77,7 +77,7 @@ class Result:
 
     @property
     def reactions(self) -> tuple[str | None, ...]:
-        """Reaction SMILES of the query and each answer; None for an answer that is no molecule.
+        """Reaction SMILES of the query and each answer; None for an answer that is not a molecule.
 
         Raises ValueError if the model has no task: it is unknown which side it answers.
         """
@@ -108,7 +108,7 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
 
     For several lists, one for each spelling of a query, the result is the mean over the lists; an
     answer that a list lacks has probability 0 there. Sorted by the new log-probs, best first.
-    Answers that are no molecules are merged if their texts are equal.
+    Answers that are not molecules are merged if their texts are equal.
     """
     every = math.log(len(lists))
     merged = [

@@ -78,7 +78,7 @@ class PredictionItem(BaseModel):
     """An answer."""
 
     smiles: Annotated[str, Field(description="As the model wrote it.")]
-    canonical: Annotated[str | None, Field(description="None if it is no molecule.")]
+    canonical: Annotated[str | None, Field(description="None if it is not a molecule.")]
     log_prob: Annotated[float, Field(description="Natural log of its probability.")]
     finished: Annotated[bool, Field(description="False if max_length came first.")]
     count: Annotated[int, Field(description="Number of equal samples; omitted if 1.")] = 1

@@ -45,7 +45,7 @@ def prepare(
 ) -> Prepared:
     """Make training pairs from the reactions in `files` and write them to the folder `output`.
 
-    Rows without a pair are counted and listed in rejected.tsv; they are no errors.
+    Rows without a pair are counted and listed in rejected.tsv; they are not errors.
 
     validation: files whose products are not trained on.
     exclude: files (test sets) whose products are left out. If such a file does not name the column

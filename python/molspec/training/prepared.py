@@ -236,7 +236,7 @@ def _read_table(path: Path, vocab_size: int) -> PairTable:
     for side in ("source", "target"):
         ids, lengths = getattr(table, f"{side}_ids"), getattr(table, f"{side}_lengths")
         if any(each.dtype.is_floating_point for each in (ids, lengths)):
-            raise ValueError(f"{path}: damaged: {side}s are no integers")
+            raise ValueError(f"{path}: damaged: {side}s are not integers")
         if int(lengths.sum()) != len(ids) or bool((lengths < 0).any()):
             raise ValueError(f"{path}: damaged: {side}_lengths do not add up to {side}_ids")
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:

@@ -91,7 +91,7 @@ class Processes:
     def device(self, name: str | None) -> torch.device:
         """Choose this process's device, a GPU of its own where there are GPUs.
 
-        Raises ValueError if `name` is no available device, or one for several processes.
+        Raises ValueError if `name` is not an available device, or is one for several processes.
         """
         usable = torch.cuda.is_available()
         name = name or ("cuda" if usable else "cpu")
