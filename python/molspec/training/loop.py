@@ -117,7 +117,8 @@ def train(
     in each with the same arguments. The first decodes and writes; all return the outcome.
 
     Raises ValueError if settings, data or folder do not fit. Raises TrainingError if the loss is
-    not a number, LostProcessError if another process has ended, OSError if a file cannot be written.
+    not a number, LostProcessError if another process has ended, OSError if a file cannot be
+    written.
     """
     beginning = Beginning(config, start, None if start is None else start.fingerprint())
     return run_training(prepared, output, beginning, device, decode, threads)
