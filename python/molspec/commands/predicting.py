@@ -174,7 +174,7 @@ def _results(
     options: PredictOptions,
     copied: tuple[str, ...],
     raw_cells: bool,
-) -> jobs.Results[Answer]:
+) -> jobs.Output[Answer]:
     """The output. Raises ValueError if it belongs to another job."""
     from molspec.prediction.identity import answer_settings
 
