@@ -12,7 +12,13 @@ import typer
 
 from molspec import __version__, files
 from molspec.commands import jobs
-from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags, with_flags
+from molspec.commands.flags import (
+    InputFlags,
+    ModelFlags,
+    OutputFlags,
+    ProcessesFlag,
+    with_flags,
+)
 from molspec.common.console import (
     STANDARD,
     UsageError,
