@@ -21,7 +21,7 @@ Table = Annotated[
         metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
     ),
 ]
-Processes = Annotated[
+ProcessesFlag = Annotated[
     str,
     typer.Option(
         "--processes",
