@@ -78,9 +78,13 @@ def open_lines(path: Path, *, records: bool = False) -> Iterator[Iterator[str]]:
 
     records: whether its lines are records of SDF.
     """
-    opened = _OPEN.get(path.suffix.lower(), open)
-    with opened(path, "rb") as data:
+    with open_bytes(path) as data:
         yield read_lines(data, path, records=records)
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file, plain or compressed, to read its bytes."""
+    return _OPEN.get(path.suffix.lower(), open)(path, "rb")
 
 
 def read_lines(data: Any, path: Path | str, *, records: bool = False) -> Iterator[str]:

@@ -56,6 +56,7 @@ class Source:
         name_column: str | None = None,
         task: Task | None = None,
         copied: Sequence[str] = (),
+        optional: Sequence[str] = (),
     ) -> Iterator[Query]:
         """Yield all queries in their order, also damaged ones.
 
@@ -64,12 +65,13 @@ class Source:
             is the side that `task` decides.
         name_column: the column of identifiers in a table or in an SDF's data; by default id or
             name, and the title of an SDF's record.
-        copied: further columns of a table, for `Query.columns`.
+        copied: further columns of a table, for `Query.columns`; the first of those in `optional` is
+            empty if there is none.
 
         Raises ValueError if there is no such column, or a row is invalid CSV.
         """
         if self.form in ("csv", "tsv"):
-            return self._of_table(column, name_column, task, copied)
+            return self._of_table(column, name_column, task, copied, optional)
         if copied:
             raise ValueError(
                 f"copy_column is {copied[0]!r}: expected none, {self.name} is not a table"
@@ -81,7 +83,7 @@ class Source:
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
         if self.form == "smi" and task is not None and self._has_reactions():
-            return self._of_table(None, None, task, ())
+            return self._of_table(None, None, task)
         return self._of_lines(task)
 
     def _has_reactions(self) -> bool:
@@ -118,7 +120,12 @@ class Source:
                 yield Query(reaction_part(smiles, task), name.strip())
 
     def _of_table(
-        self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
+        self,
+        column: str | None,
+        name_column: str | None,
+        task: Task | None,
+        copied: Sequence[str] = (),
+        optional: Sequence[str] = (),
     ) -> Iterator[Query]:
         from molspec.text import plain_smiles
         from molspec.text.reactions import find_columns, reaction_part
@@ -131,7 +138,11 @@ class Source:
             by_content=column is None and task is not None,
         )
         names = _name_column(self.name, header, name_column)
-        further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
+        further: list[int | None] = [
+            choose_column(self.name, header, "copy_column", name, ()) for name in copied
+        ]
+        if optional:
+            further.append(first_column(header, optional))
         return (
             Query(
                 reaction_part(plain_smiles(_cell(cells, index)), task),

@@ -143,9 +143,9 @@ class Plan:
     """The result of a search for a target, the likeliest route first.
 
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
-    first route, if there is one. names: of the molecules to buy, if the stock has them. min_share:
-    the least probability of a route, as a share of the likeliest one's. note: the SMILES that was
-    searched for in place of the query, and why.
+    first route, if there is one. names, prices: of the molecules to buy, if the stock has them.
+    min_share: the least probability of a route, as a share of the likeliest one's. note: the SMILES
+    that was searched for in place of the query, and why; the bonds to keep and to break.
     """
 
     number: int
@@ -155,6 +155,7 @@ class Plan:
     seconds: float = 0.0
     first_seconds: float | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     min_share: float = 0.0
     note: str = ""
@@ -184,6 +185,7 @@ class Plan:
             "seconds": round(self.seconds, 3),
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
             "names": dict(self.names),
+            "prices": dict(self.prices),
             "min_share": self.min_share,
             "note": self.note or None,
             "error": self.error,

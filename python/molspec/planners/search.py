@@ -177,7 +177,7 @@ class Planner:
         if limits.max_steps is not None:
             config.mcts_config.max_expansion_depth = limits.max_steps
             config.retro_star_config.max_expansion_depth = 2 * limits.max_steps  # with reactions
-        stock = stock if isinstance(stock, Stock) else Stock(dict.fromkeys(stock, ""))
+        stock = stock if isinstance(stock, Stock) else Stock(stock)
         self.limits = limits
         self._keep_salts = keep_salts
         self._model = model
@@ -218,7 +218,7 @@ class Planner:
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
             if answer.error not in (None, ALL_DROPPED):
                 return Plan(number, query, error=answer.error, note=note)
-        bought = (leaf for route in routes for leaf in route.leaves or (target,))
+        bought = [leaf for route in routes for leaf in route.leaves or (target,)]
         return Plan(
             number,
             query,
@@ -227,6 +227,7 @@ class Planner:
             seconds,
             None if search.first is None else search.first - began,
             {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
+            prices={leaf: price for leaf in bought if (price := self._stock.price(leaf))},
             min_share=limits.min_share,
             note=note,
         )
