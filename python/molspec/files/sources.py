@@ -12,6 +12,7 @@ from pathlib import Path
 from molspec.common.console import STANDARD, UsageError
 from molspec.common.tables import (
     COMPRESSED,
+    RXN_ENDINGS,
     choose_column,
     first_column,
     open_lines,
@@ -30,7 +31,10 @@ INPUT_FORMATS = {
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
     "sdf": (".sdf", ".sd", ".mol"),
+    "rxn": RXN_ENDINGS,
 }
+#: Formats of structures.
+_RECORDS = ("sdf", "rxn")
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
@@ -82,6 +86,8 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
+        if self.form == "rxn":
+            return self._of_reactions(task)
         if self.form == "smi" and task is not None and self._has_reactions():
             return self._of_table(None, None, task)
         return self._of_lines(task)
@@ -118,6 +124,14 @@ class Source:
             smiles, name = (*line.split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
                 yield Query(reaction_part(smiles, task), name.strip())
+
+    def _of_reactions(self, task: Task | None) -> Iterator[Query]:
+        from molspec.text.reactions import reaction_part
+        from molspec.text.rxn import read_rxn
+
+        for reaction, title in read_rxn(self._lines):
+            error = None if reaction else "not a reaction to RDKit"
+            yield Query(reaction_part(reaction, task), title, error=error)
 
     def _of_table(
         self,
@@ -157,11 +171,13 @@ class Source:
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
-        with open_lines(path, records=self.form == "sdf") as lines:
+        with open_lines(path, records=self.form in _RECORDS) as lines:
             if self.form == "sdf":
                 return sum(map(is_end, lines))
             if self.form == "smi":
                 return sum(1 for _ in lines)
+            if self.form == "rxn":
+                return sum(line.startswith("$RXN") for line in lines)
             return max(0, sum(1 for _ in split_cells(lines, self.form == "csv", path)) - 1)
 
 
@@ -208,10 +224,10 @@ def open_source(
         stdin = sys.stdin.fileno()
         form = form or "smi"
         with open(stdin, "rb", closefd=False) as data:
-            yield Source(name, form, read_lines(data, "standard input", records=form == "sdf"))
+            yield Source(name, form, read_lines(data, "standard input", records=form in _RECORDS))
     else:
         form = form or input_format(name) or "smi"
-        with open_lines(Path(name), records=form == "sdf") as lines:
+        with open_lines(Path(name), records=form in _RECORDS) as lines:
             yield Source(name, form, lines)
 
 
