@@ -181,7 +181,8 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
             number, size = reader.line_num + before, 0
             yield number, cells
     except csv.Error as error:  # in the row that begins after the last one, and may be many lines
-        raise ValueError(f"{path}, line {number + 1}: {error}") from error
+        expected = "expected a row of CSV, whose quotes end"
+        raise ValueError(f"{path}, line {number + 1}: {error}: {expected}") from error
 
 
 def inert_cell(text: str) -> str:

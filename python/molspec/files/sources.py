@@ -113,15 +113,31 @@ class Source:
         return found is not None and (found > 0 or len(peeked) > 1)
 
     def _of_lines(self, task: Task | None) -> Iterator[Query]:
-        """Lines of SMILES, white space, name; an empty line is a query without text."""
+        """Lines of SMILES, white space, name; an empty line is a query without text.
+
+        Two atoms with a blank between them are tokens, or a molecule and its name: lines before
+        them tell.
+        """
         from molspec.text import plain_smiles
         from molspec.text.reactions import reaction_part
 
-        for number, line in enumerate(map(plain_smiles, self._lines)):
+        has_tokens: bool | None = None
+        for number, line in enumerate(self._lines):
             if self.form == _GIVEN:
-                yield Query(line)
+                yield Query(plain_smiles(line))
                 continue
-            smiles, name = (*line.split(maxsplit=1), "", "")[:2]
+            text, tab, more = line.replace("\t|", " |").partition("\t")
+            joined, words = plain_smiles(text), text.split()
+            are_joined = len(words) > 1 and joined == "".join(words)
+            if are_joined and len(words) == 2 and not has_tokens:
+                if has_tokens is None:
+                    fault = f"{' '.join(words)!r} may be {joined}, or {words[0]} and a name"
+                    yield Query("", error=f"{fault}: expected {joined}, or a tab before the name")
+                    continue
+                joined = text
+            elif has_tokens is None and len(words) > 1 and not words[1].startswith("|"):
+                has_tokens = are_joined
+            smiles, name = (*f"{joined}{tab}{more}".split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
                 yield Query(reaction_part(smiles, task), name.strip())
 

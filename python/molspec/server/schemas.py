@@ -88,6 +88,9 @@ class PredictionItem(BaseModel):
     tolerated: Annotated[
         int | None, Field(description="Relaxed: tokens that the model would not write.")
     ] = None
+    note: Annotated[
+        str | None, Field(description="Why it is impossible as it stands; omitted if it is not.")
+    ] = None
 
 
 class ResultItem(BaseModel):
