@@ -16,6 +16,7 @@ from molspec._native import Decoded, GuessModel
 from molspec.common.fields import check_count
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
+from molspec.drop_in.paying import PayingDraft
 from molspec.drop_in.token_ids import (
     SpecialIds,
     check_map,
@@ -252,7 +253,9 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     if given or strategy.search not in ("greedy", "sampling"):
         return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
-    return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)
+    drafts = _CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS
+    # The sessions of Hugging Face's models have a cache.
+    return replace(strategy, drafter=drafts if is_hugging_face(model) else PayingDraft(drafts))
 
 
 def _guess_model(
