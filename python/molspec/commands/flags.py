@@ -92,7 +92,7 @@ class InputFlags:
         None, "Column, or SDF field, of identifiers; by default id or name."
     )
     keep_salts: bool = setting(
-        False, "Decode salts whole; retro decodes only their main component."
+        False, "Decode salts and mixtures whole; retro removes counter-ions."
     )
 
 

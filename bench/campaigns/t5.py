@@ -1,7 +1,7 @@
 """Two T5 models of transformers, one drafting for the other: a table of benchmarks/sampling.md.
 
     molspec distil retro --data PREPARED --output DISTILLED
-    python bench/t5.py DISTILLED --folder T5 --steps 1500
+    python bench/campaigns/t5.py DISTILLED --folder T5 --steps 1500
 
 The paper on speculative sampling (Leviathan et al. 2023) uses T5. Both models begin with random
 weights: the large one learns the data, the small one learns the large one's answers. The trained
