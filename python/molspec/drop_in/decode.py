@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,8 @@ _OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
 #: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
 _DEVICE_DRAFTS = TreeDraft(node_budget=32)
+#: The draft models that were read for a module, as long as it lives.
+_read: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,11 @@ def decode(
                 )
             return session, longest
 
-        context = DraftContext(guess, tokens) if own is None else replace(own.context, guess=guess)
+        if own is not None:
+            context = replace(own.context, guess=guess)
+        else:
+            read = {} if isinstance(model, tuple | list) else _read.setdefault(model, {})
+            context = DraftContext(guess, tokens, read=read)
         context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
         spec = search_spec(strategy, context, max_length, device_name)
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, batch_size)
