@@ -62,7 +62,7 @@ def on_page_markdown(markdown: str, *, page: object, config: MkDocsConfig, files
         inside = (PAGES | FOLDERS).get(path)
         if inside is None and path.startswith("docs/"):
             inside = path.removeprefix("docs/")
-        if inside is None:  # a file of the repository that is no page
+        if inside is None:  # a file of the repository that is not a page
             return found[1] if (ROOT / path).exists() else found[0]
         up = "../" * uri.count("/")
         return f"[{found[1]}]({up}{inside}{found[3] or ''})"

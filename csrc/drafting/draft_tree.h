@@ -53,7 +53,7 @@ struct DraftTree {
 // with the nodes after them, and merges equal siblings, with the greater of their probabilities.
 // Throws std::invalid_argument, naming the entry, for arrays of different sizes, an id outside the
 // vocabulary, a parent that is not before its child, a log-prob that is positive, NaN or greater
-// than its parent's; and for drawn_from of another size, of a tree that is no chain, or with
+// than its parent's; and for drawn_from of another size, of a tree that is not a chain, or with
 // invalid probabilities or probabilities of tokens that cannot be drafted.
 DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles);
 

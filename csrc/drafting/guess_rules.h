@@ -77,7 +77,7 @@ struct GuessText {
   int32_t atom_count;  // of the source
 };
 
-// A predicted symbol as a token; kNoToken if it is no token at this place.
+// A predicted symbol as a token; kNoToken if it is not a token at this place.
 struct WeighedToken {
   int32_t token;
   float probability;

@@ -20,7 +20,7 @@ class NgramModel {
   static constexpr int kMaxAlphabet = 65535;
 
   // Reads the bytes of an ngram.bin, see ngram_file.h. Throws std::invalid_argument, naming the
-  // fault and its place, if they are no valid model.
+  // fault and its place, if they are not a valid model.
   explicit NgramModel(const std::string& bytes);
 
   int order() const { return order_; }

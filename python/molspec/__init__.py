@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from molspec.decoding import Statistics
     from molspec.drop_in.compile import compile  # noqa: A004 - named as torch.compile is
     from molspec.drop_in.decode import Hypotheses, decode
+    from molspec.engine import ops
     from molspec.engine.ops import get_num_threads, set_num_threads
     from molspec.model.spec import ModelSpec
     from molspec.prediction.cache import AnswerCache
@@ -37,6 +38,7 @@ __all__ = [
     "drafting",
     "get_num_threads",
     "load",
+    "ops",
     "set_num_threads",
 ]
 
@@ -60,6 +62,8 @@ _HOMES = {
     "set_num_threads": "molspec.engine.ops",
 }
 
+_MODULES = {"drafting": "molspec.drafting", "ops": "molspec.engine.ops"}
+
 
 def __dir__() -> list[str]:
     return __all__
@@ -71,6 +75,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'molspec' has no attribute {name!r}")
     from importlib import import_module
 
-    if name == "drafting":
-        return import_module("molspec.drafting")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     return getattr(import_module(_HOMES.get(name, "molspec.prediction.model")), name)

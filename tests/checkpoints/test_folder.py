@@ -205,9 +205,9 @@ def remove_weight(path: Path) -> None:
 DEEP = 100_000 * '{"a": ' + "1" + 100_000 * "}"
 
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
-    (write_file("config.json", "{"), "config.json is no JSON: Expecting"),
+    (write_file("config.json", "{"), "config.json is not JSON: Expecting"),
     (write_file("config.json", "[]"), "config.json holds a list: expected an object"),
-    (write_file("vocabulary.json", "C O"), "vocabulary.json is no JSON: Expecting"),
+    (write_file("vocabulary.json", "C O"), "vocabulary.json is not JSON: Expecting"),
     (write_file("vocabulary.json", "{}"), "vocabulary fields are none: expected tokens, pad_id"),
     (change_config(format="other"), "config.json says format 'other', version 1: expected"),
     (change_config(format_version=2), "says format 'molspec', version 2: expected 'molspec', 1"),

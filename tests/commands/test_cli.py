@@ -103,7 +103,7 @@ def test_evaluate_prints_a_readable_summary(
     assert "retro, cpu, float32" in out
     assert "src -> tgt" in out
     assert "1             50.0 %     9.5 to 90.5             3" in out
-    assert err == ("molspec: 1 of 3 targets are no molecules to RDKit: not counted for accuracy\n")
+    assert err == ("molspec: 1 of 3 targets are not molecules to RDKit: not counted for accuracy\n")
 
 
 def test_evaluate_writes_json(
@@ -297,7 +297,7 @@ WRONG_USE = {
     ".csv, .tsv, .smi, .rsmi, .sdf, .html, or a format",
     "predict --input table.tsv --column a": "column is 'a': expected a column of table.tsv, "
     "src, tgt",
-    "predict --input some.smi --column a": "column is 'a': expected none, some.smi is no table",
+    "predict --input some.smi --column a": "column is 'a': expected none, some.smi is not a table",
     "predict --input some.smi --id-column a": "id_column is 'a': expected none, some.smi has none",
     "predict C --output out.csv --part-size 0": "part_size is 0: expected at least 1",
     "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",

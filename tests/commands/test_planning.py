@@ -136,7 +136,7 @@ class TestWithSyntheseus:
         assert run(*command) == 0
         out, err = capfd.readouterr()
         assert "in stock as ethanol, dry" in out
-        assert f"{stock}: 1 of 3 entries are no molecules to RDKit and are left out" in err
+        assert f"{stock}: 1 of 3 entries are not molecules to RDKit and are left out" in err
         assert ", 'C('" in err
         assert run(*command, "-f", "jsonl") == 0
         assert json.loads(capfd.readouterr().out)["names"] == {"CCO": "ethanol, dry"}

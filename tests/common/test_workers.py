@@ -130,11 +130,11 @@ def test_a_stream_that_gets_no_workers_leaves_no_process(monkeypatch: pytest.Mon
 def test_error_of_the_items_follows_the_results_before_it() -> None:
     def broken() -> Iterator[int]:
         yield from range(5)
-        raise ValueError("line 6 is no text")
+        raise ValueError("line 6 is not text")
 
     stream = in_processes(squares, broken(), 2, lost)
     assert [next(stream) for _ in range(5)] == [0, 1, 4, 9, 16]
-    with pytest.raises(ValueError, match="line 6 is no text"):
+    with pytest.raises(ValueError, match="line 6 is not text"):
         next(stream)
 
 

@@ -116,7 +116,7 @@ def test_report_shows_counts_accuracies_and_costs(evaluation: Evaluation) -> Non
     text = report(evaluation.settings.to_json(), evaluation.summary)
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
-    assert "queries      5; 1 failed; 1 with a target that is no molecule" in text
+    assert "queries      5; 1 failed; 1 with a target that is not a molecule" in text
     assert (
         "   3             50.0 %    15.0 to 85.0             3     0.0 %      66.7 %        0.0 %"
         in lines

@@ -139,7 +139,7 @@ def test_invalid_cooldowns_are_refused(data: Path, trunk: Path, tmp_path: Path) 
     train(data, tmp_path / "finished", replace(CONFIG, steps=4, schedule="linear"))
     with pytest.raises(ValueError, match="learning rate has fallen to 0, schedule 'linear': exp"):
         cool_down(tmp_path / "finished", data, tmp_path / "cooled")
-    with pytest.raises(ValueError, match="holds a training that is no cooldown"):
+    with pytest.raises(ValueError, match="holds a training that is not a cooldown"):
         cool_down(trunk, data, trunk)
     with pytest.raises(ValueError, match="schedule is 'sine': expected one of linear"):
         replace(CONFIG, schedule="sine")  # type: ignore[arg-type]

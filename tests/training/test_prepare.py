@@ -19,7 +19,7 @@ from molspec.common.workers import DIED
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made
-from molspec.training.prepared import PairTable, Prepared, read
+from molspec.training.prepared import EncodedPairs, Prepared, read
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sample import FILE
 
@@ -56,7 +56,7 @@ def prepared(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return read(folder)
 
 
-def texts(table: PairTable, vocabulary: Vocabulary) -> list[tuple[str, str]]:
+def texts(table: EncodedPairs, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     return [
         (vocabulary.decode(source), vocabulary.decode(target)) for source, target in table.pairs()
     ]
@@ -221,7 +221,7 @@ def test_excluded_test_set_may_have_products_in_either_column(
 
 
 def test_a_named_column_is_that_of_the_training_files(file: Path, tmp_path: Path) -> None:
-    """Their name is no text: it is printed with its bytes escaped."""
+    """Their name is not text: it is printed with its bytes escaped."""
     reactions = [row.reaction for row in read_rows(file)]
     named = tmp_path / os.fsdecode(b"tr\xe9.tsv")
     named.write_text("raw\tclean\n" + "".join(f"C\t{each}\n" for each in [*reactions[9:], ">>C"]))
@@ -352,7 +352,7 @@ def test_damaged_folders_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="version 9: expected 'molspec-prepared', 1"):
         read(folder)
     (folder / "prepared.json").write_text("{")
-    with pytest.raises(ValueError, match=r"prepared\.json is no JSON"):
+    with pytest.raises(ValueError, match=r"prepared\.json is not JSON"):
         read(folder)
     incomplete = {name: value for name, value in description.items() if name != "task"}
     (folder / "prepared.json").write_text(json.dumps(incomplete))

@@ -96,7 +96,7 @@ def test_incompatible_folders_are_refused(parts: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda ids: ids.float(), "sources are no integers"),
+        (lambda ids: ids.float(), "sources are not integers"),
         (lambda ids: ids + 5000, "source_ids are not all 0 to"),
         (lambda ids: ids[:-1], "source_lengths do not add up to source_ids"),
     ],

@@ -232,7 +232,7 @@ struct TreeGrower {
   }
 
   // Frees places for the next turn's expansions, one for each of the first kTreeWarps lanes: the
-  // oldest ones that are no nodes. Nothing extends those any more.
+  // oldest ones that are not nodes. Nothing extends those any more.
   __device__ void take() {
     uint64_t taken = 0;
     for (int job = 0; job < kTreeWarps; ++job) {

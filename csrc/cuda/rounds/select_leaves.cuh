@@ -17,7 +17,7 @@ constexpr int kMostLeafLists = kMostDraftDepth + 1;  // of a hypothesis
 struct LeafList {
   double log_prob;  // of the path up to there
   int32_t node;     // whose likeliest tokens are the leaves
-  int32_t draft;    // the accepted token, which is no leaf, or kNoToken
+  int32_t draft;    // the accepted token, which is not a leaf, or kNoToken
   int32_t length;   // of a leaf
   int32_t count;    // likeliest tokens; 1 if the hypothesis is carried, 0 if there is no list
   double top;       // score of the likeliest

@@ -48,7 +48,7 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CheckpointError(f"{path.name} is no JSON: {error}") from error
+        raise CheckpointError(f"{path.name} is not JSON: {error}") from error
     except RecursionError as error:
         raise CheckpointError(f"{path.name} is nested too deeply") from error
     if not isinstance(values, dict):

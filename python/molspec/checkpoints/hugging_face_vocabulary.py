@@ -109,7 +109,7 @@ def _around(processor: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
 
 def _checked(values: Mapping[str, Any]) -> dict[str, int]:
     if not values or not all(isinstance(index, int) for index in values.values()):
-        raise CheckpointError("the vocabulary is no object of tokens and their ids")
+        raise CheckpointError("the vocabulary is not an object of tokens and their ids")
     return dict(values)
 
 

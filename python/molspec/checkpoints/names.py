@@ -69,7 +69,7 @@ def first(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
 
 
 def matrix(state: Mapping[str, Any], *keys: str) -> torch.Tensor:
-    """The same. Raises CheckpointError if it is no matrix."""
+    """The same. Raises CheckpointError if it is not a matrix."""
     found = first(state, *keys)
     if found.dim() != 2 or 0 in found.shape:
         raise CheckpointError(

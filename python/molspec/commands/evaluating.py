@@ -12,7 +12,7 @@ import typer
 from molspec.commands import jobs
 from molspec.commands.flags import (
     ModelFlags,
-    Processes,
+    ProcessesFlag,
     QueryColumn,
     Table,
     TargetColumn,
@@ -48,7 +48,7 @@ def evaluate_command(
     summary_format: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Format of the summary.")
     ] = "text",
-    processes: Processes = "1",
+    processes: ProcessesFlag = "1",
     *,
     model: ModelFlags,
     options: PredictOptions,
@@ -97,6 +97,6 @@ def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
         print_out(report(settings, summary, groups))
     if summary.excluded:
         print_err(
-            f"{summary.excluded} of {summary.queries} targets are no molecules to RDKit: "
+            f"{summary.excluded} of {summary.queries} targets are not molecules to RDKit: "
             "not counted for accuracy"
         )

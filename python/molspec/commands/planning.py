@@ -12,7 +12,13 @@ import typer
 
 from molspec import __version__, files
 from molspec.commands import jobs
-from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags, Processes, with_flags
+from molspec.commands.flags import (
+    InputFlags,
+    ModelFlags,
+    OutputFlags,
+    ProcessesFlag,
+    with_flags,
+)
 from molspec.common.console import (
     STANDARD,
     UsageError,
@@ -75,7 +81,7 @@ def plan_command(
     *,
     limits: Limits,
     output: PlanFlags,
-    processes: Processes = "1",
+    processes: ProcessesFlag = "1",
     source: InputFlags,
     model: RetroFlags,
 ) -> None:
@@ -103,7 +109,7 @@ def plan_command(
             for_sale = read_stock(stock, match)
             if for_sale.bad_entries:
                 print_err(
-                    f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are no "
+                    f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are not "
                     f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
                 )
             loaded = jobs.load_model(model)

@@ -116,7 +116,7 @@ def print_out(text: str) -> None:
             print(text, flush=True)
         except OSError:
             # The rest of its buffer would fail and be reported again when the process ends.
-            with suppress(OSError, ValueError):  # if it is no file
+            with suppress(OSError, ValueError):  # if it is not a file
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, sys.stdout.fileno())
                 os.close(null)

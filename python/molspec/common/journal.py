@@ -42,7 +42,7 @@ class Journal(Generic[T]):
     is everything else.
 
     Raises ValueError if the file has other settings or another format, OSError if it cannot be read
-    or is no file.
+    or is not a file.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Journal(Generic[T]):
                 )
 
     def records(self) -> Iterator[T]:
-        """The records. Raises ValueError if a complete line is no record."""
+        """The records. Raises ValueError if a complete line is not a record."""
         if not self._whole_bytes:
             return
         with open_unlinked(self._path, "rb") as stream:

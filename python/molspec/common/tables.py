@@ -207,7 +207,7 @@ def _plain(name: str) -> str:
 
 
 def printable(path: str | Path) -> str:
-    """The name of a file as text: a name may hold bytes that are no UTF-8."""
+    """The name of a file as text: a name may hold bytes that are not UTF-8."""
     return Path(path).name.encode("utf-8", "backslashreplace").decode()
 
 

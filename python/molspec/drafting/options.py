@@ -244,7 +244,7 @@ class DrafterMaker(Protocol):
 Drafting = NoDraft | WindowDrafts | TreeDraft
 #: Drafters in a model's checkpoint.
 OwnDraft = HeadsDraft | SpecDraft
-#: A drafter that is no name.
+#: A drafter given as an object.
 if TYPE_CHECKING:
     AnyConfiguration: TypeAlias = Drafting | OwnDraft | LookAhead | Drafter | DrafterMaker
     #: The type of the option `drafter`.
@@ -275,7 +275,7 @@ def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
 
 
 def check_drafter(name: str, value: object, besides: str = "") -> None:
-    """Raise ValueError, naming the option, if it is no drafter; `besides` names other choices."""
+    """Raise ValueError, naming the option, unless it is a drafter; `besides`: other choices."""
     if not (isinstance(value, Drafting | OwnDraft | LookAhead) or is_drafter(value)):
         if isinstance(value, type):
             raise ValueError(f"{name} is the class {value.__name__}: expected an object of it")

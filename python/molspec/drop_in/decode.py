@@ -124,7 +124,7 @@ def decode(
 
     Raises ValueError, naming the argument, if one is invalid, or if the model has no embedding
     for an id or a length. It also raises ValueError if the decoder sees later tokens, two equal
-    calls differ, a mask is inverted, or the output is no logits. Raises TypeError for an unknown
+    calls differ, a mask is inverted, or the output is not logits. Raises TypeError for an unknown
     option, and DrafterError if a drafter fails.
     """
     own = model if isinstance(model, Model) else None

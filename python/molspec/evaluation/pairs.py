@@ -34,7 +34,7 @@ class PairTable:
     `task`, also in product and reactants, or both in the first column with a reaction, whose sides
     `task` decides. Queries have a group only if its column is named.
 
-    Iterating opens the file again and reads a row at a time. Empty lines are no rows; a missing
+    Iterating opens the file again and reads a row at a time. Empty lines are not rows; a missing
     cell is empty.
 
     Raises ValueError if the table has no such column or is a pipe, OSError if it cannot be read.

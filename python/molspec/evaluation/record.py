@@ -24,7 +24,7 @@ class Record:
     target: str
     #: Its cell in the column of groups, "" if there is none.
     group: str
-    #: None if the target is no molecule to RDKit.
+    #: None if the target is not a molecule to RDKit.
     target_canonical: str | None
     predictions: tuple[Prediction, ...]
     #: Why there are no predictions, otherwise None.

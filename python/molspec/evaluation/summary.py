@@ -39,7 +39,7 @@ class Summary:
         self.queries = 0
         #: Queries without answers; their targets count as not found.
         self.failed = 0
-        #: Queries whose target is no molecule to RDKit: they do not count for accuracy.
+        #: Queries whose target is not a molecule to RDKit: they do not count for accuracy.
         self.excluded = 0
         self.ranks = tuple(Rank() for _ in range(answer_count))
         #: As in `QueryStatistics`.

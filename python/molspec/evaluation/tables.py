@@ -46,7 +46,7 @@ def _head(settings: Mapping[str, Any], summary: Summary) -> Iterator[str]:
     yield from wrap(f"with         {_named(settings, others)}", 100) if others else ()
     yield f"drafter      {kind}{': ' if drafter else ''}{_named(drafter, tuple(drafter))}"
     yield f"queries      {summary.queries}; {summary.failed} failed; " + (
-        f"{summary.excluded} with a target that is no molecule, not counted for accuracy"
+        f"{summary.excluded} with a target that is not a molecule, not counted for accuracy"
         if summary.excluded
         else "every target is a molecule"
     )

@@ -105,7 +105,7 @@ class OutputContext:
     raw_cells: bool = False
 
     def shown(self, prediction: Prediction) -> str | None:
-        """The answer in this spelling; None if it is no molecule, unless `as_written`."""
+        """The answer in this spelling; None if it is not a molecule, unless `as_written`."""
         if self.as_written and prediction.finished:
             return prediction.smiles
         return prediction.canonical

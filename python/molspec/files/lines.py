@@ -165,7 +165,7 @@ def for_people(answer: Answer, context: OutputContext) -> str:
 
 
 def fault(prediction: Prediction) -> str:
-    """Why a prediction is no molecule."""
+    """Why a prediction is not a molecule."""
     return "not a molecule to RDKit" if prediction.finished else "unfinished"
 
 

@@ -109,7 +109,7 @@ def drawn(smiles: str) -> Iterator[str]:
 
 
 def _drawing(smiles: str) -> str | None:
-    """An SVG element; None if it is no molecule to RDKit, such as `reactants>reagents`."""
+    """An SVG element; None if it is not a molecule to RDKit, such as `reactants>reagents`."""
     from rdkit import Chem
 
     from molspec.text import quiet, too_many_rings

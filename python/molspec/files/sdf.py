@@ -63,7 +63,7 @@ def _query(record: list[str], size: int, name_field: str | None) -> Query:
 
 
 def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
-    """Why a record is no molecule to RDKit: its message when it reads step by step."""
+    """Why a record is not a molecule to RDKit: its message when it reads step by step."""
     from rdkit import Chem
 
     supplier.SetData(record, sanitize=False)

@@ -72,10 +72,10 @@ class Source:
             return self._of_table(column, name_column, task, copied)
         if copied:
             raise ValueError(
-                f"copy_column is {copied[0]!r}: expected none, {self.name} is no table"
+                f"copy_column is {copied[0]!r}: expected none, {self.name} is not a table"
             )
         if column is not None:
-            raise ValueError(f"column is {column!r}: expected none, {self.name} is no table")
+            raise ValueError(f"column is {column!r}: expected none, {self.name} is not a table")
         if self.form == "sdf":
             return read_records(self._lines, name_column)
         if name_column is not None:
@@ -188,7 +188,7 @@ def open_source(
     Raises OSError if the file cannot be read, UsageError if standard input is closed.
     """
     if name is None:
-        # As in files: bytes that are no UTF-8 are replaced.
+        # As in files: bytes that are not UTF-8 are replaced.
         texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
         yield Source("the arguments", _GIVEN, texts)
     elif name == STANDARD:

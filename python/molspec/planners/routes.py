@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the target is no molecule."""
+        """Whether the target is not a molecule."""
         return self.error not in (None, DIED)
 
     @property

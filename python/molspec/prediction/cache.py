@@ -44,7 +44,7 @@ class AnswerCache:
     as canonical SMILES if the model decodes that, and everything that decides the answer: weights,
     dtype, device, options and the version of molspec. So one cache serves several models, and its
     answers are the model's own, to the bit. Where drafts decide answers too (relaxed verification,
-    rejection, SBS), those of a drafter that is no name are not stored.
+    rejection, SBS), those of a drafter given as an object are not stored.
 
     path: an SQLite file of answers, which processes may share; by default answers are in memory.
 

@@ -261,7 +261,7 @@ def _plain_options(n_best: int, **options: Any) -> PredictOptions:
 
 
 def checked(queries: Iterable[str], options: PredictOptions | None) -> PredictOptions:
-    """The given options, or the defaults. Raises ValueError if an argument is no such thing."""
+    """The given options, or the defaults. Raises ValueError for one of another type."""
     _check_several("queries", queries)
     if not isinstance(options, PredictOptions | None):
         raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")

@@ -142,7 +142,7 @@ def _answer_fields(kind: Any) -> tuple[AnswerField, ...]:
         AnswerField(each.name, hints(kind)[each.name], each.default, **each.metadata)
         for each in fields(kind)
     )
-    canonical = AnswerField("canonical", str | None, None, "None if it is no molecule.")
+    canonical = AnswerField("canonical", str | None, None, "None if it is not a molecule.")
     return smiles, canonical, *others
 
 
@@ -168,7 +168,7 @@ class Result:
 
     @property
     def reactions(self) -> tuple[str | None, ...]:
-        """Reaction SMILES of the query and each answer; None for an answer that is no molecule.
+        """Reaction SMILES of the query and each answer; None for an answer that is not a molecule.
 
         Raises ValueError if the model has no task: it is unknown which side it answers.
         """
@@ -199,7 +199,7 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
 
     For several lists, one for each spelling of a query, the result is the mean over the lists; an
     answer that a list lacks has probability 0 there. Sorted by the new log-probs, best first.
-    Answers that are no molecules are merged if their texts are equal.
+    Answers that are not molecules are merged if their texts are equal.
     """
     every = math.log(len(lists))
     merged = [

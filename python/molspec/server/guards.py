@@ -83,7 +83,7 @@ class Guard:
         too_large = HTTPException(
             413, f"the body is too large: expected at most {self._most} bytes", close
         )
-        # uvicorn itself refuses values that are no numbers.
+        # uvicorn itself refuses values that are not numbers.
         if int(dict(scope["headers"]).get(b"content-length", b"0")) > self._most:
             raise too_large
 

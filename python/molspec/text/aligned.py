@@ -41,9 +41,9 @@ class _Spelling:
 def aligned_spellings(query: str, target: str) -> list[str]:
     """The canonical SMILES of `target`, then those that are most similar to a text of the query.
 
-    Empty if it is no molecule. Ring numbers may differ from the query's. For several molecules the
-    best spellings are those that agree with the query from their first token, then those with most
-    common tokens; the molecules are in the order of their places in it, two also in the other.
+    Empty if it is not a molecule. Ring numbers may differ from the query's. For several molecules
+    the best spellings are those that agree with the query from their first token, then those with
+    most common tokens; the molecules are in the order of their places in it, two also in the other.
     """
     canonical = canonicalise(target)
     if canonical is None:

@@ -48,8 +48,8 @@ class PieceVocabulary(Vocabulary):
     def encode(self, text: str) -> list[int]:
         """Ids of the pieces of `text`, without BOS and EOS.
 
-        Raises TokenizationError, naming text that is no piece, or is a special token; also for text
-        that the tokenizer would skip.
+        Raises TokenizationError, naming text that is not a piece, or is a special token; also for
+        text that the tokenizer would skip.
         """
         if not is_text(text):
             raise TokenizationError("no text: holds half a surrogate pair")
@@ -98,7 +98,7 @@ class PieceVocabulary(Vocabulary):
 
 
 def _called(fault: str, function: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    """Call the library. Its errors have no class, and those of Rust are no `Exception`."""
+    """Call the library. Its errors have no class, and those of Rust are not `Exception`s."""
     try:
         return function(*given, **options)
     except (KeyboardInterrupt, SystemExit):

@@ -62,7 +62,7 @@ def quiet() -> Iterator[None]:
 
 
 class InvalidSmilesError(ValueError):
-    """Text that is no molecule; the message has the reason."""
+    """Text that is not a molecule; the message has the reason."""
 
 
 def is_one_word(text: str) -> bool:

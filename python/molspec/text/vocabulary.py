@@ -34,8 +34,8 @@ class Vocabulary:
     token, because some vocabularies spell UNK "?", which SMILES uses too. Without BOS, the model's
     spec names the token that the decoder starts with.
 
-    Raises ValueError if a token is no string, is empty or occurs twice, or if a special id is out
-    of range or used twice.
+    Raises ValueError if a token is not a string, is empty or occurs twice, or if a special id is
+    out of range or used twice.
     """
 
     #: Whether tokens are SMILES's atoms, bonds, branches and so on, and a text has nothing else.

@@ -48,7 +48,7 @@ def cool_down(
     if has_state(output):
         begun = TrainConfig.from_json(read_training(output)["config"])
         if begun.schedule != "cooldown":
-            raise ValueError(f"output is {output}: it holds a training that is no cooldown")
+            raise ValueError(f"output is {output}: it holds a training that is not a cooldown")
         steps = begun.steps if steps is None else steps
         learning_rate = begun.learning_rate  # `run` may have continued since
     else:

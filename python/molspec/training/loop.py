@@ -22,7 +22,7 @@ from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
 from molspec.training.prepared import Prepared, read_together
 from molspec.training.signals import noted_signals
-from molspec.training.torchrun import Processes, joined
+from molspec.training.torchrun import Ranks, joined
 from molspec.training.trainer import ModelTrainer
 from molspec.training.validation import Decode, Validation, Validator
 
@@ -116,8 +116,9 @@ def train(
     Processes that torchrun started train together, each on its own GPU or all on the CPU. Call it
     in each with the same arguments. The first decodes and writes; all return the outcome.
 
-    Raises ValueError if settings, data or folder do not fit. Raises TrainingError if the loss is no
-    number, LostProcessError if another process has ended, OSError if a file cannot be written.
+    Raises ValueError if settings, data or folder do not fit. Raises TrainingError if the loss is
+    not a number, LostProcessError if another process has ended, OSError if a file cannot be
+    written.
     """
     beginning = Beginning(config, start, None if start is None else start.fingerprint())
     return run_training(prepared, output, beginning, device, decode, threads)
@@ -157,7 +158,7 @@ class _Training:
         beginning: Beginning,
         data: Prepared,
         output: Path,
-        processes: Processes,
+        processes: Ranks,
         device: str | None,
         decode: Decode | None,
     ) -> None:

@@ -112,7 +112,7 @@ def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
 
 
 def _lacks_a_side(cell: str) -> bool:
-    """Whether it is a reaction without one of its sides, which is no name of a column."""
+    """Whether it is a reaction without one of its sides, which is not the name of a column."""
     sides = reaction_sides(cell)
     return len(sides) == 3 and not (sides[0] and sides[2])
 

@@ -29,7 +29,7 @@ def is_hugging_face(model: object) -> bool:
 
 
 def unwrapped(model: Any) -> Any:
-    """The model in a wrapper, such as a LightningModule, that is no supported model itself."""
+    """The model in a wrapper, such as a LightningModule, that is not a supported model itself."""
     while isinstance(model, nn.Module) and not (_has_methods(model) or is_hugging_face(model)):
         inner = getattr(model, "model", None)
         if isinstance(model, Transformer) or not isinstance(inner, nn.Module):

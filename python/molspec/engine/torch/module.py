@@ -160,7 +160,7 @@ class ModuleSession(RowsSession):
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources into free rows.
 
-        Raises ValueError if the model's memory is no tensor with one row for each source.
+        Raises ValueError if the model's memory is not a tensor with one row for each source.
         """
         memory = encoded(self._model, sources)
         self._memories.store(rows, memory, [len(source) for source in sources])
@@ -190,7 +190,7 @@ def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
 
 
 def encoded(model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> Tensor:
-    """The model's memory [source, longest, ...]. Raises ValueError if it is no such tensor."""
+    """The model's memory [source, longest, ...]. Raises ValueError if it is another one."""
     source_ids = pad_right(sources, model.pad_id)
     memory = model.encode(source_ids.to(model.device))
     expected = tuple(source_ids.shape)
