@@ -8,15 +8,7 @@ import torch
 
 from molspec.checkpoints import CheckpointError, read
 from molspec.model.transformer import Transformer
-from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, Chemformer, store
-
-SPECIAL = {"start": "^", "end": "&", "pad": "<PAD>", "unknown": "?", "mask": "<MASK>"}
-VOCABULARIES = {
-    "bart_vocab.json": json.dumps(
-        {"properties": {"special_tokens": SPECIAL}, "vocabulary": list(TOKENS)}
-    ),
-    "bart_vocab.txt": "".join(f"{token}\n" for token in TOKENS),
-}
+from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, VOCABULARIES, Chemformer, store
 
 
 @pytest.fixture

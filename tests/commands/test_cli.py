@@ -300,11 +300,6 @@ WRONG_USE = {
     "predict --input some.smi --column a": "column is 'a': expected none, some.smi is not a table",
     "predict --input some.smi --id-column a": "id_column is 'a': expected none, some.smi has none",
     "predict C --output out.csv --part-size 0": "part_size is 0: expected at least 1",
-    "predict C --batch-size 0": "batch_size is 0: expected a whole number of at least 1",
-    "predict C --batch-size 100000": "batch_size is 100000: expected at most 65536",
-    "predict C --n-best 1001": "n_best is 1001: expected at most 1000",
-    "predict C --node-budget 2147483648": "node_budget is 2147483648: expected at most 10000",
-    "predict C --drafter windows --draft-count 1001": "draft_count is 1001: expected at most 1000",
     "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
 }
 

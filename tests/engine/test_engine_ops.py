@@ -12,22 +12,9 @@ from molspec.engine.packing import pack
 from molspec.model.transformer import Transformer
 from tests import reference
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
-from tests.engine.trees import Batch, random_batch
+from tests.engine.trees import SHAPES, batch_of, random_batch
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
-SHAPES = {
-    "one token, one node": ([1], 1),
-    "ragged": ([5, 17, 16, 33], 40),
-    "more nodes than a chunk": ([9, 30], 150),
-    "longest": ([96], 96),
-}
-
-
-def batch_of(convention: str, shape: str, dtype: torch.dtype = torch.float32) -> Batch:
-    spec = spec_of(convention)
-    lengths, nodes = SHAPES[shape]
-    packed = pack(spec, random_weights(spec), dtype)
-    return random_batch(packed, lengths, nodes, seed=len(shape))
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)

@@ -18,7 +18,6 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from molspec.prediction.strategy import search_spec
 from tests import tiny
-from tests.prediction.test_decoder import drafting_model
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -30,7 +29,7 @@ LIMIT = 3.0
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 @pytest.fixture(scope="module")
@@ -188,23 +187,6 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "temperature is 0: expected a number from 0.001 to 1000"),
-        ({"temperature": -1.0}, "temperature is -1.0: expected a number from 0.001 to 1000"),
-        ({"temperature": math.nan}, "temperature is nan: expected a number from 0.001 to 1000"),
-        ({"temperature": math.inf}, "temperature is inf: expected a number from 0.001 to 1000"),
-        ({"temperature": "1"}, "temperature is '1': expected a number from 0.001 to 1000"),
-        ({"temperature": 1e-320}, "temperature is 1e-320: expected a number from 0.001 to 1000"),
-        ({"temperature": 10**400}, "temperature is 10{20}0*: expected a number from 0.001 to 1000"),
-        ({"top_p": 0.0}, "top_p is 0.0: expected a number above 0, at most 1"),
-        ({"top_p": 1.5}, "top_p is 1.5: expected a number above 0, at most 1"),
-        ({"top_p": math.nan}, "top_p is nan: expected a number above 0, at most 1"),
-        ({"top_k": 0}, "top_k is 0: expected a whole number of at least 1"),
-        ({"samples": 0}, "samples is 0: expected a whole number of at least 1"),
-        ({"samples": 2.0}, "samples is 2.0: expected a whole number of at least 1"),
-        ({"samples": 10**6}, "samples is 1000000: expected at most 1000"),
-        ({"seed": -1}, "seed is -1: expected a whole number of at least 0"),
-        ({"seed": 2**64}, "seed is 18446744073709551616: expected at most"),
-        ({"replacement": 0}, "replacement is 0: expected True or False"),
         ({"n_best": 2}, "n_best is 2: expected 1, it cannot be combined"),
         ({"beam_size": 3}, "beam_size is 3: expected None, it cannot be combined"),
         ({"beam": "exact"}, "beam is 'exact': expected None, it cannot be combined"),

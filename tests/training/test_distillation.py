@@ -24,8 +24,7 @@ from molspec.training.prepared import EncodedPairs, Prepared
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
-from tests.training.test_heads import answers
-from tests.training.tiny import teacher
+from tests.training.tiny import answers, teacher
 
 Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}

@@ -17,8 +17,7 @@ from molspec.training.config import SpecDrafterConfig
 from molspec.training.masked import SpecDrafterTrainer, accepted, guesses
 from molspec.training.masked_layout import Lay, causal, published
 from tests import tiny
-from tests.training.test_heads import answers
-from tests.training.tiny import assert_equal, interrupted_thrice, teacher
+from tests.training.tiny import answers, assert_equal, interrupted_thrice, teacher
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1}
 CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
-from tests.training.tiny import CONFIG, assert_equal
+from tests.training.tiny import CONFIG, assert_equal, column, weights
 
 #: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
 KILLED = """
@@ -58,11 +57,6 @@ def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("unbroken") / "run"
     train(data, output, CONFIG)
     return output
-
-
-def weights(output: Path) -> Mapping[str, Tensor]:
-    state = torch.load(output / "state.pt", weights_only=True)
-    return {**state["trainer"]["model"], **checkpoints.read(output / "model").weights}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -111,11 +105,6 @@ def test_progress_is_logged_without_a_terminal(
     assert "loss 3." in first
     assert "tokens/s" in first
     assert "accuracy" in second
-
-
-def column(output: Path, file: str, name: str) -> list[float]:
-    with (output / file).open() as stream:
-        return [float(row[name]) for row in csv.DictReader(stream)]
 
 
 def test_training_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
