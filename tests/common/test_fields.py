@@ -19,11 +19,12 @@ from molspec.drafting import HeadsDraft, LookAhead, SpecDraft, TreeDraft, Window
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.prediction.options import PredictOptions
 from molspec.training import PrepareOptions, TrainConfig
-from molspec.training.config import HeadsConfig
+from molspec.training.config import HeadsConfig, SpecDrafterConfig
 
 SETTINGS = (
     *(PredictOptions(), WindowDrafts(), TreeDraft(), HeadsDraft(), SpecDraft(), LookAhead(5)),
     *(ModelSpec(9, 9), HeadsSpec(), PrepareOptions("retro"), TrainConfig(steps=1), HeadsConfig()),
+    SpecDrafterConfig(),
 )
 
 

@@ -138,8 +138,10 @@ def random_batch(packed: PackedModel, lengths: list[int], node_count: int, seed:
 SHAPES = {
     "one token, one node": ([1], 1),
     "ragged": ([5, 17, 16, 33], 40),
-    "more nodes than a chunk": ([9, 30], 150),
+    "more nodes than a chunk": ([96, 30], 150),
     "longest": ([96], 96),
+    "two nodes": ([2], 2),
+    "narrow": ([7], 5),
 }
 
 

@@ -30,6 +30,14 @@ Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}
 
 
+def data_of(
+    table: EncodedPairs, validation: EncodedPairs, vocabulary: Vocabulary = tiny.VOCABULARY
+) -> Prepared:
+    """Prepared pairs of the task retro."""
+    files: dict[str, Any] = {"task": "retro", "files": [], "validation_files": []}
+    return Prepared(vocabulary, table, validation, {**files, "train": COUNTS, "validation": COUNTS})
+
+
 def of_model(fingerprint: str) -> SimpleNamespace:
     """The context of a model that has this fingerprint without its drafters."""
     return SimpleNamespace(model=fingerprint)
@@ -37,8 +45,7 @@ def of_model(fingerprint: str) -> SimpleNamespace:
 
 def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = answers()
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
+    data = data_of(table, table.spread(2))
     total = len(table) + 2
     queries: list[str] = []
 
@@ -94,11 +101,10 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> None:
     """The source may also be trained on with another target, which the model does not predict."""
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
     encode = tiny.VOCABULARY.encode
     table = EncodedPairs.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
     validation = EncodedPairs.pack([(encode("CCO"), encode("OCC"))])
-    data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": COUNTS})
+    data = data_of(table, validation)
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
         model: Any = Constant(of_model(name), tiny.VOCABULARY, answer)
         folder = tmp_path / name
@@ -116,8 +122,7 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
 def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     """Data that are the model's answers already are written again, without a journal."""
     table = answers()
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
+    data = data_of(table, table.spread(2))
     model: Any = Constant(of_model("1"), tiny.VOCABULARY, "CC")
     prepared_folder, first, second = (tmp_path / name for name in ("prepared", "first", "second"))
     prepared_folder.mkdir()
@@ -207,8 +212,7 @@ def test_merged_answers_are_written_in_their_likeliest_spelling(
     }
     texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
     table = EncodedPairs.pack([(model.vocabulary.encode(text), [3]) for text in texts])
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
-    data = Prepared(model.vocabulary, table, table.spread(1), {**description, "validation": COUNTS})
+    data = data_of(table, table.spread(1), model.vocabulary)
     (tmp_path / "data").mkdir()
     prepared.write(data, tmp_path / "data")
     out = tmp_path / "out"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from molspec.text import Vocabulary
 from molspec.training import TrainConfig
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.prepared import EncodedPairs
+from molspec.training.trainer import ModelTrainer
 from tests import tiny
 
 Training = TypeVar("Training", bound=DrafterTrainer)
@@ -83,3 +85,24 @@ def weights(output: Path) -> Mapping[str, Tensor]:
 def column(output: Path, file: str, name: str) -> list[float]:
     with (output / file).open() as stream:
         return [float(row[name]) for row in csv.DictReader(stream)]
+
+
+class Stop(BaseException):
+    """Stands for a kill: code that handles errors does not catch it."""
+
+
+@contextmanager
+def stopped(step: int) -> Iterator[None]:
+    """Stops a training within one of its next steps, before its weights change."""
+    average, taken = ModelTrainer._average, []
+
+    def stopping(trainer: ModelTrainer) -> None:
+        taken.append(trainer)
+        if len(taken) == step:
+            raise Stop
+        average(trainer)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Stop):
+        patch.setattr(ModelTrainer, "_average", stopping)
+        yield
+    assert len(taken) == step
