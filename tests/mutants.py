@@ -98,7 +98,8 @@ def configured() -> None:
     """Prepare the build of the copy."""
     where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
     options = {
-        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_BUILD_TYPE": "Debug",  # without optimisation over all files, which takes long
+        "CMAKE_CXX_FLAGS": "-O1",
         "MOLSPEC_CUDA": "OFF",
         "Python_EXECUTABLE": sys.executable,
         "pybind11_DIR": where.strip(),
