@@ -11,6 +11,11 @@ from molspec.model.spec import ModelSpec
 BAD: dict[str, dict[str, Any]] = {
     "d_model is 8: expected a multiple of head_count 3": {"d_model": 8, "head_count": 3},
     "attention_width is 10: expected a multiple of head_count 8": {"attention_width": 10},
+    "d_model is 1: expected at least 2 for the norm_kind std": {
+        "d_model": 1,
+        "head_count": 1,
+        "norm_kind": "std",
+    },
     "relative_buckets is 3: expected at least 4": {"relative_buckets": 3},
     "relative_max_distance is 16: expected more than half of relative_buckets 32": {
         "relative_max_distance": 16
