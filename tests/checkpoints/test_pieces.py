@@ -108,7 +108,7 @@ def test_token_ids_and_beams_match_transformers(tmp_path: Path, kind: str) -> No
         (result,) = loaded.predict([query], n_best=5, max_length=12, finished="separate")
         decoded = tokenizer.batch_decode(generated, skip_special_tokens=True)
         if kind == "words":  # which transformers joins by blanks
-            decoded = [text.replace(" ", "") for text in decoded]
+            decoded = [loaded.vocabulary.decode(row) for row in generated[:, 1:].tolist()]
         assert [prediction.smiles for prediction in result.predictions] == decoded
 
 

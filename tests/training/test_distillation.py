@@ -24,6 +24,7 @@ from molspec.training.prepared import EncodedPairs, Prepared
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
+from tests.conftest import Run
 from tests.training.tiny import answers, teacher
 
 Captured = pytest.CaptureFixture[str]
@@ -160,9 +161,7 @@ class Constant:
         return (Result(text, (answer,)) for text in texts)
 
 
-def test_train_reads_the_output_of_the_command(
-    data: Path, tmp_path: Path, run: Callable[..., int]
-) -> None:
+def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: Run) -> None:
     vocabulary = prepared.read(data).vocabulary
     checkpoint = teacher(vocabulary)
     checkpoints.write(checkpoint, tmp_path / "teacher")
@@ -177,9 +176,7 @@ def test_train_reads_the_output_of_the_command(
 
 
 @pytest.mark.parametrize("command", ["distil", "train-heads", "train-drafter"])
-def test_inputs_are_not_overwritten(
-    data: Path, tmp_path: Path, run: Callable[..., int], capsys: Captured, command: str
-) -> None:
+def test_inputs_are_not_overwritten(data: Path, tmp_path: Path, run: Run, command: str) -> None:
     """Neither data nor model is overwritten, even if the output is a hard link to its file."""
     model, own_data = tmp_path / "model", tmp_path / "data"
     shutil.copytree(data, own_data)
@@ -195,13 +192,11 @@ def test_inputs_are_not_overwritten(
     )
     for name, data_path, output in cases:
         assert run(command, str(model), "--data", str(data_path), "--output", str(output)) == 2
-        assert f", which it reads as {name} " in capsys.readouterr().err
+        assert f", which it reads as {name} " in run.err
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_merged_answers_are_written_in_their_likeliest_spelling(
-    tmp_path: Path, run: Callable[..., int]
-) -> None:
+def test_merged_answers_are_written_in_their_likeliest_spelling(tmp_path: Path, run: Run) -> None:
     model = molspec.load("retro")
     rows = (row.reaction.split(">")[2] for row in islice(read_rows(FILE), 80))
     products = [found for row in rows if (found := canonicalise(row)) is not None]
