@@ -31,9 +31,9 @@ from molspec.training.preparation import PrepareOptions, _make
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 
-rows = list(itertools.islice(read_rows(FILE), 1000)) * 4
+rows = list(itertools.islice(read_rows(FILE), 400)) * 4
 made = _make(rows, PrepareOptions("retro", variants=1, workers=2), 0.1, failed=print)
-list(itertools.islice(made, 1500))
+list(itertools.islice(made, 500))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
