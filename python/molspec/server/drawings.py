@@ -48,6 +48,6 @@ def make_router(service: Service) -> APIRouter:
             with refusing("body"):
                 return Drawings(**await service.artist.draw(body.smiles, body.product))
         except asyncio.TimeoutError:
-            raise BusyError(1) from None
+            raise BusyError(1, "drawings") from None
 
     return router
