@@ -19,13 +19,14 @@ Batch::Query& Batch::row(int32_t index) {
   return rows_[index];
 }
 
-void Batch::start(int32_t index, std::shared_ptr<SearchSpec> spec,
-                  const std::vector<int32_t>& source_ids, uint64_t query_key) {
+void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
+                  uint64_t query_key) {
   Query& query = row(index);
   if (query.live) throw_invalid("row ", index, " is taken");
   if (query.spec != spec) {
-    query.search = spec->search({index, &tree_, &notes_, model_});
-    query.spec = std::move(spec);
+    const Row row{index, &tree_, &notes_, model_};
+    query.search = std::visit([&](const auto& kind) { return kind.search(row); }, spec);
+    query.spec = spec;
   }
   tree_.clear_staged();
   query.search->start(source_ids, query_key);

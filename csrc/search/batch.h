@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "search/beam.h"
@@ -21,7 +22,7 @@ class Batch {
   // Begins a query in a free row. source_ids are in the target's vocabulary, without BOS and EOS;
   // a ForcedSpec takes the target instead. query_key identifies the query, for samples. Throws
   // std::invalid_argument for a row that is taken and for ids outside the vocabulary.
-  void start(int32_t row, std::shared_ptr<SearchSpec> spec, const std::vector<int32_t>& source_ids,
+  void start(int32_t row, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
              uint64_t query_key = 0);
   // Frees the row of a live query. Throws std::invalid_argument if the row is free.
   void cancel(int32_t row);
@@ -42,8 +43,8 @@ class Batch {
 
  private:
   struct Query {
-    std::shared_ptr<SearchSpec> spec;
-    std::unique_ptr<Search> search;  // reused by the next query with the same spec
+    std::optional<SearchSpec> spec;
+    std::unique_ptr<Search> search;  // reused by the next query with an equal spec
     size_t staged_count = 0;
     bool live = false;
   };

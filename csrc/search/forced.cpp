@@ -2,6 +2,7 @@
 // greedy and beam search, to the bit: float64, in the order of the tokens.
 
 #include <cmath>
+#include <utility>
 
 #include "search/search.h"
 
@@ -10,10 +11,16 @@ namespace {
 
 class ForcedSearch final : public Search {
  public:
-  using Search::Search;
+  ForcedSearch(const ForcedSpec& spec, Row row) : Search(std::move(row)), spec_(spec) {}
 
   // Takes the target in place of a source.
-  void begin(const std::vector<int32_t>& target_ids) override { target_ids_ = target_ids; }
+  void begin(const std::vector<int32_t>& target_ids) override {
+    const size_t length = target_ids.size() + 1;
+    if (length > static_cast<size_t>(spec_.max_length))
+      throw_invalid("target has ", length, " tokens, EOS counted: expected at most max_length ",
+                    spec_.max_length);
+    target_ids_ = target_ids;
+  }
 
   void plan(const DraftTree*& /*proposed*/) override {
     int32_t slot = row_.add(TokenTree::kNone, row_.bos());
@@ -42,13 +49,14 @@ class ForcedSearch final : public Search {
   }
 
  private:
+  ForcedSpec spec_;
   std::vector<int32_t> target_ids_;
 };
 
 }  // namespace
 
 std::unique_ptr<Search> ForcedSpec::search(const Row& row) const {
-  return std::make_unique<ForcedSearch>(row);
+  return std::make_unique<ForcedSearch>(*this, row);
 }
 
 }  // namespace molspec

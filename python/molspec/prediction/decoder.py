@@ -287,7 +287,8 @@ class _TargetRequest(_TextRequest):
     """A query with a given target, whose log-probability is computed."""
 
     def __init__(self, query: str, plan: Plan, target: str, aligned: bool) -> None:
-        super().__init__(query, plan, _FORCED)
+        longest = plan.model.reader.spec.max_positions
+        super().__init__(query, plan, Strategy(_native.ForcedSpec(max_length=longest)))
         self._target = target
         self._aligned = aligned
 
@@ -299,4 +300,3 @@ class _TargetRequest(_TextRequest):
 
 
 _DEFAULTS = PredictOptions()
-_FORCED = Strategy(_native.ForcedSpec())

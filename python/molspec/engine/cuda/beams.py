@@ -19,7 +19,6 @@ from molspec._native import (
     BeamSpec,
     GuessModel,
     Hypothesis,
-    ListSpec,
     NoDraftOptions,
     SpeculativeBeamSpec,
     WindowOptions,
@@ -30,8 +29,11 @@ from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
+ListSpec = BeamSpec | SpeculativeBeamSpec
 SpecT = TypeVar("SpecT", bound=ListSpec)
 
+#: The settings of every beam search.
+_LIST = frozenset({"max_length", "beam_size", "n_best", "length_penalty"})
 _HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
 _NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
 
@@ -188,11 +190,12 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
 class BeamExecutor(BeamTreeExecutor[BeamSpec]):
     """Exact beam search, with or without lookahead."""
 
+    spec_type = BeamSpec
+    settings = _LIST | {"finished_apart", "steps", "node_budget", "min_confidence"}
+
     @staticmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
+    def _sizes_of(spec: BeamSpec, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
         """The sizes of beam search that fits, without drafts or with guesses of the device."""
-        if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
-            return None
         if spec.drafts and not drafts.guesses(guess):
             return None
         steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
@@ -241,11 +244,14 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
 class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
     """SBS of Andronov et al., J. Cheminform. 2025."""
 
+    spec_type = SpeculativeBeamSpec
+    settings = _LIST | {"nucleus", "drafter"}
+
     @staticmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
+    def _sizes_of(
+        spec: SpeculativeBeamSpec, guess: GuessModel, session: CudaSession
+    ) -> TreeSizes | None:
         """The sizes of SBS that fits, with windows of at most 15 tokens or without drafts."""
-        if not isinstance(spec, SpeculativeBeamSpec):
-            return None
         drafter = spec.drafter
         if not isinstance(drafter, (WindowOptions, NoDraftOptions)):
             return None

@@ -143,11 +143,11 @@ class Lease(Session):
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
         """The executor of a search whose rounds can run on the device; None for all others.
 
-        It is that of the same spec, or of another one without live queries whose buffers fit.
+        It is that of an equal spec, or of another one without live queries whose buffers fit.
         """
         if not self._rounds_on_device:
             return None
-        executor = next((each for each in self._executors if each.spec is search), None)
+        executor = next((each for each in self._executors if each.runs(search, guess)), None)
         if executor is None:
             with self._session.on_stream():
                 executor = self._find(search, guess)

@@ -11,14 +11,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import NON_FINITE, STATES, Decoded, GuessModel, Hypothesis, SearchStatistics
+from molspec._native import (
+    NON_FINITE,
+    STATES,
+    Decoded,
+    GuessModel,
+    Hypothesis,
+    SearchSpec,
+    SearchStatistics,
+)
 from molspec.engine.cuda.session import MOST_ROWS, CudaSession
 
 #: Queued rounds while the host reads answers. With two the device never waits for the host, and
@@ -49,11 +57,24 @@ class GraphExecutor(ABC, Generic[SpecT]):
     """
 
     spec: SpecT
+    #: The kind of search, and the settings that the rounds obey.
+    spec_type: ClassVar[type[Any]]
+    settings: ClassVar[frozenset[str]]
+
+    @classmethod
+    def sizes_of(cls, spec: SearchSpec, guess: GuessModel, session: CudaSession) -> Sizes | None:
+        """The sizes of a search; None if it is another one, or its rounds cannot run there.
+
+        The host runs a search with any other setting, unless that has its default.
+        """
+        if not isinstance(spec, cls.spec_type) or not cls.settings.issuperset(spec.given):
+            return None
+        return cls._sizes_of(spec, guess, session)
 
     @staticmethod
     @abstractmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> Sizes | None:
-        """The sizes of a search; None if it is another one, or its rounds cannot run there."""
+    def _sizes_of(spec: SpecT, guess: GuessModel, session: CudaSession) -> Sizes | None:
+        """The sizes of a search of this kind; None if its rounds cannot run on the device."""
 
     def __init__(
         self,
@@ -96,6 +117,10 @@ class GraphExecutor(ABC, Generic[SpecT]):
         #: For every live row: its first round, and its maximum nodes in a round.
         self._live: dict[int, tuple[int, int]] = {}
         self.decoder_calls = 0
+
+    def runs(self, spec: SearchSpec, guess: GuessModel) -> bool:
+        """Whether it runs such searches now."""
+        return self.spec == spec and self._guess is guess
 
     @property
     def live_count(self) -> int:

@@ -45,14 +45,16 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
     """Greedy search on a session's device."""
 
     sizes: GreedySizes
+    spec_type = SequenceSpec
+    settings = frozenset({"max_length", "drafter"})
     #: In which a tree grows; later ones cost more than they save (docs/benchmarks/engine.md).
     MAX_TURNS: ClassVar = 3
 
     @staticmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> GreedySizes | None:
+    def _sizes_of(
+        spec: SequenceSpec, guess: GuessModel, session: CudaSession
+    ) -> GreedySizes | None:
         """The sizes of greedy search whose drafts can be made on the device."""
-        if not isinstance(spec, SequenceSpec) or spec.relaxed or spec.sampling:
-            return None
         if not drafts.takes(spec.drafter, guess):
             return None
         drafted = DraftSizes.of(session, spec.drafter, guess)
