@@ -57,7 +57,7 @@ def types(session: nox.Session) -> None:
     session.run("mypy")
     # Scripts import those of their folder by name alone.
     for folder, *others in (("bench", "--exclude", "bench/gpu/"), ("bench/gpu",)):
-        path = {"MYPYPATH": f"python:{folder}:."}
+        path = {"MYPYPATH": f"python:{folder}:bench/campaigns:."}
         session.run("mypy", "--explicit-package-bases", folder, *others, env=path)
 
 

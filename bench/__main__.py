@@ -18,7 +18,9 @@ from pathlib import Path
 
 import torch
 
-sys.path.append(str(Path(__file__).parents[1]))  # the twins are in tests/reference
+_HERE = Path(__file__).parent
+# The twins are in tests/reference; campaigns need the clock and the machine's description too.
+sys.path += [str(_HERE.parent), str(_HERE / "campaigns")]
 
 import machine
 from case import Measured, run, table

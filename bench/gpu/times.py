@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import subject
 import torch
-from bench.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
+from bench.campaigns.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
 from place import DTYPES, Place, Row
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence

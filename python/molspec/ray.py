@@ -52,7 +52,7 @@ class Predictor:
     """A worker's model, for `map_batches` with batch_format="pyarrow".
 
     column: of the queries; by default as in files (docs/files.md).
-    keep_salts: decode salts unchanged; otherwise a model of reactants decodes their main component.
+    keep_salts: decode salts unchanged; otherwise a model of reactants removes counter-ions.
 
     Raises ValueError if there is no such model, or it does not support the options.
     """

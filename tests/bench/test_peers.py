@@ -76,7 +76,7 @@ def test_ratios_compare_with_the_best_peer() -> None:
     ]
     text = markdown(records, ["a & b"], {})
     assert (
-        "`python bench/peers.py product=test.tsv --json peers.json` on: processor x; "
+        "`python bench/campaigns/peers.py product=test.tsv --json peers.json` on: processor x; "
         "weights product 01234567." in text
     )
     assert (
@@ -167,7 +167,7 @@ def test_two_shapes_are_measured_in_one_run(
     peers.main([f"product={tmp_path / 'model'}={table}", "--scenarios", *scenarios, *flags, *files])
     assert "product=FILE is not given" not in capsys.readouterr().out
     text = (tmp_path / "peers.md").read_text()
-    assert "`python bench/peers.py product=set.tsv --json peers.json`" in text
+    assert "`python bench/campaigns/peers.py product=set.tsv --json peers.json`" in text
     assert "## product greedy, batch 1, papers' shape, 1 thread" in text
     shapes = [
         checkpoints.read(tmp_path / "converted" / subject / "molspec").spec.feed_forward

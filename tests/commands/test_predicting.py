@@ -181,7 +181,7 @@ def test_a_job_resumes_after_an_invalid_csv_row_ended_it(
 
 
 def test_retro_decodes_the_main_component_of_a_salt_with_a_note(run: Run, capfd: Captured) -> None:
-    hydrochloride, amide = "CC(=O)Nc1ccc(O)cc1.Cl", "CC(=O)Nc1ccc(O)cc1"
+    hydrochloride, amide = "CCN(CC)CC(=O)Nc1ccccc1.Cl", "CCN(CC)CC(=O)Nc1ccccc1"
     command = ("predict", hydrochloride, amide, "CCO.[Na+]", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 0
     salt, plain, sodium = map(json.loads, capfd.readouterr().out.splitlines())
@@ -195,6 +195,17 @@ def test_retro_decodes_the_main_component_of_a_salt_with_a_note(run: Run, capfd:
     assert whole_salt["note"] is None
     assert "Cl" in whole_salt["predictions"][0]["canonical"]
     assert sodium["error"] == "not in the model's vocabulary: '[Na+]'"
+
+
+def test_retro_refuses_reactants_before_it_decodes(run: Run, capfd: Captured) -> None:
+    command = ("predict", "CC(=O)Cl.Nc1ccccc1", "-m", "retro", "-f", "jsonl")
+    assert run(*command) == 1
+    captured = capfd.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["predictions"] == []
+    assert answer["error"].startswith("CC(=O)Cl, Nc1ccccc1: 2 molecules that are not a salt")
+    assert "1 refused" in captured.err
+    assert run(*command, "--keep-salts") == 0
 
 
 def test_answers_are_distinct_molecules_unless_raw(run: Run, capfd: Captured) -> None:

@@ -28,7 +28,7 @@ from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.streams import Streams
-from tests.test_predictor import default_dtype
+from tests.prediction.test_model import default_dtype
 
 
 class Recorder(Graphs):

@@ -17,7 +17,7 @@ from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
 from tests.engine.models import random_weights
-from tests.test_decoder import drafting_model
+from tests.prediction.test_decoder import drafting_model
 
 SHORT = tiny.QUERIES[:-1]
 MAX_LENGTH = 30

@@ -28,7 +28,7 @@ from molspec.prediction.results import Result
 from molspec.prediction.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
-from tests.test_decoder import drafting_model
+from tests.prediction.test_decoder import drafting_model
 
 MAX_LENGTH = 20
 QUERIES = tiny.QUERIES[:10]

@@ -19,7 +19,7 @@ from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec
 from molspec.prediction.model import Model
 from tests import tiny
-from tests.test_predictor import default_dtype
+from tests.prediction.test_model import default_dtype
 
 DTYPES = ("float32", "bfloat16", "int8")
 SPECS = (tiny.HEADS, HeadsSpec("blockwise", 3, 16))

@@ -23,7 +23,7 @@ from molspec.files import (
     ResultStream,
     check_apart,
     is_stream,
-    results,
+    output,
 )
 from molspec.prediction.results import Prediction, Result
 
@@ -109,7 +109,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
         return replace(self, target)
 
     monkeypatch.setattr(journal, "write_whole", write_or_die)
-    monkeypatch.setattr(results, "write_whole", write_or_die)
+    monkeypatch.setattr(output, "write_whole", write_or_die)
     monkeypatch.setattr(Path, "replace", replace_or_die)
 
 

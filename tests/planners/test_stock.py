@@ -27,6 +27,10 @@ def test_a_salt_serves_as_its_main_component(tmp_path: Path) -> None:
     }
 
 
+def test_a_kit_of_molecules_serves_as_none_of_them(tmp_path: Path) -> None:
+    assert len(stock_of(tmp_path, "CC(=O)Cl.Nc1ccccc1 kit\n")) == 1
+
+
 @pytest.mark.parametrize("text", ["Cl.NCCN salt\nNCCN base\n", "NCCN base\nCl.NCCN salt\n"])
 def test_an_entry_of_its_own_comes_first(tmp_path: Path, text: str) -> None:
     assert stock_of(tmp_path, text)["NCCN"] == "base"
@@ -61,8 +65,9 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
     assert plan.names == {"NCc1ccccc1": "hcl, Cl.NCc1ccccc1"}
     plan = planner.plan(Query("CC(=O)NCc1ccccc1"))
     assert plan.routes[0].steps[0].reactants == ("CC(=O)O", "NCc1ccccc1")
-    # What the model cannot read is an error, not a target without routes.
-    for target, error in {"C" * 600: "600 tokens: expected at most", "[Po]C": "not in the"}.items():
+    # What the model cannot read is an error, not a target without routes; nor are reactants one.
+    wrong = {"C" * 600: "600 tokens", "[Po]C": "not in the", "CC(=O)Cl.CCN": "not a salt"}
+    for target, error in wrong.items():
         plan = planner.plan(Query(target))
         assert not plan.routes
         assert plan.error is not None

@@ -13,8 +13,8 @@ from molspec.decoding import DraftTree
 from molspec.drafting import ModelDraft, SpecDraft, TreeDraft
 from molspec.prediction.model import Model
 from tests import tiny
+from tests.prediction.test_decoder import drafting_model
 from tests.search import plain
-from tests.test_decoder import drafting_model
 
 SHORT = tiny.QUERIES[:-1]
 EOS = tiny.VOCABULARY.eos_id

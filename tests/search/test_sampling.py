@@ -18,8 +18,8 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from molspec.prediction.strategy import search_spec
 from tests import tiny
+from tests.prediction.test_decoder import drafting_model
 from tests.search import chance, plain
-from tests.test_decoder import drafting_model
 
 QUERY = "CC(=O)O"
 SHORT = tiny.QUERIES[:-1]

@@ -37,7 +37,8 @@ _LOOKS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     limits = Limits()
-    with serving(Service({"retro": Worker("retro", load("retro"))}, limits)) as url:
+    workers = {name: Worker(name, load(name)) for name in ("product", "retro")}
+    with serving(Service(workers, limits)) as url:
         yield url
 
 
@@ -68,13 +69,23 @@ def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any
 
 
 def test_the_page_says_which_part_of_a_salt_is_decoded(page: Any) -> None:
-    page.fill("#smiles", "CC(=O)Nc1ccc(O)cc1.Cl")
+    page.fill("#smiles", "CCN(CC)CC(=O)Nc1ccccc1.Cl")
     page.click("button.main")
-    note = page.get_by_text("decoded as CC(=O)Nc1ccc(O)cc1, without Cl")
+    note = page.get_by_text("decoded as CCN(CC)CC(=O)Nc1ccccc1, without Cl")
     note.wait_for()
     page.check("#salts")
     page.click("button.main")
     note.wait_for(state="detached")
+
+
+def test_reactants_are_asked_about(page: Any) -> None:
+    page.fill("#smiles", "CC(=O)Cl.Nc1ccccc1")
+    page.click("button.main")
+    page.click("text=Predict their product?")
+    page.wait_for_selector(".molecule svg")
+    assert page.locator(".answer code").first.inner_text() == "CC(=O)Nc1ccccc1"
+    assert page.input_value("#model") == "product"
+    assert page.inner_text("#smiles-error") == ""
 
 
 def test_a_route_grows_by_clicks_and_is_exported(page: Any, tmp_path: Path) -> None:

@@ -113,6 +113,15 @@ def test_the_main_component_of_a_salt_is_decoded(client: httpx.Client, served: S
         assert "[Na+]" in refused["error"]
 
 
+def test_reactants_are_not_a_salt(client: httpx.Client) -> None:
+    body = {"model": "retro", "queries": ["CC(=O)Cl.CN"], **SHORT}
+    (refused,) = client.post("/v1/predict", json=body).json()["results"]
+    assert refused["error"].startswith("CC(=O)Cl, CN: 2 molecules that are not a salt, expected")
+    assert refused["predictions"] == []
+    (item,) = client.post("/chemformer-api/predict", json=["CC(=O)Cl.CN"]).json()
+    assert (item["output"], item["error"]) == ([], refused["error"])
+
+
 def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
     body = {"model": "retro", "queries": ["CCO", "CCO"], "targets": ["CC", "["]}
     good, bad = client.post("/v1/score", json=body).json()["results"]
@@ -318,7 +327,7 @@ def test_rdkit_work_does_not_block_the_event_loop(
         return prepare_query(query, main)
 
     monkeypatch.setattr(sys.modules[Service.__module__], "prepare_query", prepare_slowly)
-    body = {"model": "retro", "queries": ["C.Cl"], "seconds": 0.2}
+    body = {"model": "retro", "queries": ["CN.Cl"], "seconds": 0.2}
     with ThreadPoolExecutor(1) as pool:
         slow_request = pool.submit(client.post, "/v1/predict", json=body)
         assert has_begun.wait(60)

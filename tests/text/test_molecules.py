@@ -87,4 +87,4 @@ def test_spellings_and_training_pairs_have_this_form() -> None:
     assert "[Zn]([CH2]C)[CH2]C" in aligned_spellings(zinc, "CC[Zn]CC")
     assert Molecule.parse("CC[Zn]CC").smiles == zinc
     assert Molecule.parse("CC[Zn]CC").write_from(2)[0] == "[Zn]([CH2]C)[CH2]C"
-    assert main_component("CC[Zn]CC.CC(=O)O") == (zinc, ("CC(=O)O",))
+    assert main_component("CC[Zn]CC.O") == (zinc, ("O",))

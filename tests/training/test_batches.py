@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training.batches import Batches, Epoch
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import EncodedPairs
 
 VOCABULARY = Vocabulary(("<PAD>", "<BOS>", "<EOS>", "C", "O", "N"))
 CPU = torch.device("cpu")
@@ -20,7 +20,7 @@ tables = st.lists(st.tuples(ids, ids), min_size=1, max_size=40)
 
 def make(pairs: list[tuple[list[int], list[int]]], budget: int = 60, **spec: bool) -> Batches:
     sizes = ModelSpec(6, 6, max_positions=16, **spec)  # type: ignore[arg-type]
-    return Batches(PairTable.pack(pairs), sizes, VOCABULARY, budget, CPU)
+    return Batches(EncodedPairs.pack(pairs), sizes, VOCABULARY, budget, CPU)
 
 
 def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -104,7 +104,7 @@ def test_pairs_that_exceed_the_limits_are_refused() -> None:
 
 
 def test_spread_takes_pairs_evenly() -> None:
-    table = PairTable.pack([([3] * (index + 1), [4]) for index in range(9)])
+    table = EncodedPairs.pack([([3] * (index + 1), [4]) for index in range(9)])
     spread = table.spread(3)
     assert [len(source) for source, _ in spread.pairs()] == [1, 5, 9]
     assert len(table.spread(100)) == 9

@@ -20,7 +20,7 @@ from molspec.prediction.results import Prediction, Result
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import prepared
 from molspec.training.distillation import distil
-from molspec.training.prepared import PairTable, Prepared
+from molspec.training.prepared import EncodedPairs, Prepared
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
@@ -97,8 +97,8 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
     """The source may also be trained on with another target, which the model does not predict."""
     description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
     encode = tiny.VOCABULARY.encode
-    table = PairTable.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
-    validation = PairTable.pack([(encode("CCO"), encode("OCC"))])
+    table = EncodedPairs.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
+    validation = EncodedPairs.pack([(encode("CCO"), encode("OCC"))])
     data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": COUNTS})
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
         model: Any = Constant(of_model(name), tiny.VOCABULARY, answer)
@@ -207,7 +207,7 @@ def test_merged_answers_are_written_in_their_likeliest_spelling(
         for product, single, merged in zip(products, one, five, strict=True)
     }
     texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
-    table = PairTable.pack([(model.vocabulary.encode(text), [3]) for text in texts])
+    table = EncodedPairs.pack([(model.vocabulary.encode(text), [3]) for text in texts])
     description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
     data = Prepared(model.vocabulary, table, table.spread(1), {**description, "validation": COUNTS})
     (tmp_path / "data").mkdir()

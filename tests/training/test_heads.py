@@ -16,18 +16,18 @@ from molspec.prediction.model import Model, load
 from molspec.training import prepared
 from molspec.training.config import HeadsConfig, Precision
 from molspec.training.heads import HeadsTrainer
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import EncodedPairs
 from tests import tiny
 from tests.training.tiny import assert_equal, interrupted_thrice, teacher
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
 
 
-def answers() -> PairTable:
+def answers() -> EncodedPairs:
     """Queries of the tiny model with its answers."""
     encode = tiny.VOCABULARY.encode
     results = tiny.model().predict(tiny.QUERIES, max_length=30)
-    return PairTable.pack(
+    return EncodedPairs.pack(
         (encode(result.query), encode(result.predictions[0].smiles)) for result in results
     )
 
@@ -93,7 +93,7 @@ def test_batches_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
     before = replace(tiny.with_spec().to("float16"), heads=tiny.with_heads().heads)
     queries = tiny.QUERIES[:-1]
-    copies = PairTable.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
+    copies = EncodedPairs.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
 
     def nats(checkpoint: Checkpoint) -> float:
         results = Model(checkpoint).log_probs(queries, queries, canonical_queries=False)

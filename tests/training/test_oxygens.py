@@ -9,11 +9,11 @@ import pytest
 
 from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, read_rows
-from molspec.training.rooting import Pair, reactants_to_product
+from molspec.training.rooting import reactants_to_product
 from molspec.training.sample import FILE
 
 
-def pairs_of(text: str, count: int = 30) -> list[Pair]:
+def pairs_of(text: str, count: int = 30) -> list[tuple[str, str]]:
     reaction = Reaction.parse(text)
     before, after = map_by_bonds(reaction.reactants, reaction.products)
     return reactants_to_product(before, after, count, Random(1))

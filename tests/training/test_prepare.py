@@ -19,7 +19,7 @@ from molspec.common.workers import DIED
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made
-from molspec.training.prepared import PairTable, Prepared, read
+from molspec.training.prepared import EncodedPairs, Prepared, read
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sample import FILE
 
@@ -56,7 +56,7 @@ def prepared(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return read(folder)
 
 
-def texts(table: PairTable, vocabulary: Vocabulary) -> list[tuple[str, str]]:
+def texts(table: EncodedPairs, vocabulary: Vocabulary) -> list[tuple[str, str]]:
     return [
         (vocabulary.decode(source), vocabulary.decode(target)) for source, target in table.pairs()
     ]

@@ -110,7 +110,7 @@ def stop_early(files: dict[str, list[Path]], output: Path, monkeypatch: pytest.M
         raise Stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.Progress, "commit", stop)
+        patched.setattr(module.Stages, "commit", stop)
         with pytest.raises(Stop):
             run(files, output)
 

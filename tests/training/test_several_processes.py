@@ -18,7 +18,7 @@ from torch import Tensor
 from molspec.training import TrainConfig, train
 from molspec.training.batches import Batches
 from molspec.training.prepared import read
-from molspec.training.torchrun import Processes
+from molspec.training.torchrun import Ranks
 from tests.training.tiny import CONFIG, assert_equal
 
 SCRIPT = Path(__file__).with_name("together.py")
@@ -135,7 +135,7 @@ def test_error_is_printed_once_and_ends_both_processes(together: tuple[Path, str
     assert not (output / "mistaken").exists()
 
 
-class Second(Processes):
+class Second(Ranks):
     """Process 1, if process 0 has other values."""
 
     def from_lead(self, compute: Any) -> Any:
@@ -152,23 +152,23 @@ def test_each_process_takes_its_own_device(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr("torch.cuda.set_device", chosen.append)
-    assert Processes(3, 4, 1, 2).device(None) == torch.device("cuda:1")
+    assert Ranks(3, 4, 1, 2).device(None) == torch.device("cuda:1")
     assert chosen == [1]
-    assert Processes(3, 4, 1, 2).device("cpu") == torch.device("cpu")
-    assert Processes().device("cuda:1") == torch.device("cuda:1")
+    assert Ranks(3, 4, 1, 2).device("cpu") == torch.device("cpu")
+    assert Ranks().device("cuda:1") == torch.device("cuda:1")
     with pytest.raises(ValueError, match="device is 'cuda:1': expected cuda, each process takes"):
-        Processes(3, 4, 1, 2).device("cuda:1")
+        Ranks(3, 4, 1, 2).device("cuda:1")
     with pytest.raises(ValueError, match="4 processes are on a machine with 2 GPUs"):
-        Processes(0, 4, 0, 4).device(None)
+        Ranks(0, 4, 0, 4).device(None)
 
 
 def test_process_and_step_decide_the_random_numbers() -> None:
     drawn = []
     for rank, step in ((0, 5), (1, 5), (0, 6), (0, 5)):
-        Processes(rank, 2).draw_apart(7, step)
+        Ranks(rank, 2).draw_apart(7, step)
         drawn.append(tuple(torch.rand(3).tolist()))
     assert len(set(drawn)) == 3
     assert drawn[3] == drawn[0]
     before = torch.get_rng_state()
-    Processes().draw_apart(7, 5)  # one process continues its own sequence
+    Ranks().draw_apart(7, 5)  # one process continues its own sequence
     assert torch.equal(torch.get_rng_state(), before)

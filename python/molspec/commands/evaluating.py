@@ -12,7 +12,7 @@ import typer
 from molspec.commands import jobs
 from molspec.commands.flags import (
     ModelFlags,
-    Processes,
+    ProcessesFlag,
     QueryColumn,
     Table,
     TargetColumn,
@@ -48,7 +48,7 @@ def evaluate_command(
     summary_format: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Format of the summary.")
     ] = "text",
-    processes: Processes = "1",
+    processes: ProcessesFlag = "1",
     *,
     model: ModelFlags,
     options: PredictOptions,

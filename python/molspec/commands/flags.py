@@ -21,7 +21,7 @@ Table = Annotated[
         metavar="TABLE", help="Queries and targets: .tsv or .csv, a header; .gz or .xz too."
     ),
 ]
-Processes = Annotated[
+ProcessesFlag = Annotated[
     str,
     typer.Option(
         "--processes",
@@ -92,7 +92,7 @@ class InputFlags:
         None, "Column, or SDF field, of identifiers; by default id or name."
     )
     keep_salts: bool = setting(
-        False, "Decode salts whole; retro decodes only their main component."
+        False, "Decode salts and mixtures whole; retro removes counter-ions."
     )
 
 

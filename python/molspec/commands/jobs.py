@@ -39,7 +39,7 @@ from molspec.files import (
 if TYPE_CHECKING:
     from molspec.prediction.model import Model
 
-Results: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
+Output: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
 
 
 def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "queries") -> None:
@@ -84,7 +84,7 @@ def open_results(
     settings: Mapping[str, Any],
     reads: Reads,
     part_size: int | None = None,
-) -> Results[AnswerT]:
+) -> Output[AnswerT]:
     """The output. Raises ValueError and OSError as `ResultFile` does."""
     name = output.output_name
     if is_stream(name):
@@ -93,7 +93,7 @@ def open_results(
 
 
 def run(
-    results: Results[AnswerT],
+    results: Output[AnswerT],
     queries: Iterator[Query],
     answer: Callable[..., Iterator[AnswerT]],
     *,

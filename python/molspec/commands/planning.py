@@ -12,7 +12,13 @@ import typer
 
 from molspec import __version__, files
 from molspec.commands import jobs
-from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags, Processes, with_flags
+from molspec.commands.flags import (
+    InputFlags,
+    ModelFlags,
+    OutputFlags,
+    ProcessesFlag,
+    with_flags,
+)
 from molspec.common.console import (
     STANDARD,
     UsageError,
@@ -75,7 +81,7 @@ def plan_command(
     *,
     limits: Limits,
     output: PlanFlags,
-    processes: Processes = "1",
+    processes: ProcessesFlag = "1",
     source: InputFlags,
     model: RetroFlags,
 ) -> None:

@@ -17,7 +17,7 @@ from molspec.commands.flags import (
     ModelFlags,
     OutputFlags,
     PredictionFlags,
-    Processes,
+    ProcessesFlag,
     QueryColumn,
     Raw,
     RawCells,
@@ -46,7 +46,7 @@ def predict_command(
     model: ModelFlags,
     options: PredictOptions,
     raw: Raw = False,
-    processes: Processes = "1",
+    processes: ProcessesFlag = "1",
     copy_column: CopyColumn = None,
     raw_cells: RawCells = False,
 ) -> None:
@@ -126,7 +126,7 @@ def score_command(
         bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
     ] = False,
     raw_cells: RawCells = False,
-    processes: Processes = "1",
+    processes: ProcessesFlag = "1",
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
 ) -> None:
@@ -174,7 +174,7 @@ def _results(
     options: PredictOptions,
     copied: tuple[str, ...],
     raw_cells: bool,
-) -> jobs.Results[Answer]:
+) -> jobs.Output[Answer]:
     """The output. Raises ValueError if it belongs to another job."""
     from molspec.prediction.identity import answer_settings
 

@@ -37,8 +37,8 @@ def predict(
     """Answer the queries in their order, reading them when they are needed.
 
     done: the number of queries before these.
-    keep_salts: decode salts and mixtures unchanged; otherwise a model of reactants decodes their
-        main component, and the answer says so.
+    keep_salts: decode salts and mixtures unchanged; otherwise a model of reactants decodes the
+        molecule of a salt, and the answer says so, and several molecules are an error.
     processes: as of `Model.predict_stream`.
 
     Raises ValueError if the model cannot be used with the options.
@@ -82,11 +82,14 @@ def score(
 
 
 def prepare_query(query: Query, main: bool) -> PreparedQuery:
-    """The query, or with `main` the main component of a salt or mixture."""
+    """The query, or with `main` the molecule of a salt; several molecules get an error."""
     if main and "." in query.smiles:
         from molspec.text.salts import main_component
 
-        smiles, removed = main_component(query.smiles)
+        try:
+            smiles, removed = main_component(query.smiles)
+        except ValueError as error:
+            return PreparedQuery(replace(query, error=str(error)), "")
         if removed:
             return PreparedQuery(query, smiles, f"decoded as {smiles}, without {'.'.join(removed)}")
     return PreparedQuery(query, query.smiles)

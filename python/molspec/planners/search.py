@@ -126,7 +126,7 @@ class Planner:
     """Finds routes from a stock.
 
     stock: canonical SMILES; plans have the names of a `Stock`.
-    keep_salts: search for salts and mixtures unchanged, not for their main component.
+    keep_salts: search for salts and mixtures unchanged, not for the molecule of a salt.
 
     Raises ValueError for an unknown algorithm.
     """
@@ -159,13 +159,13 @@ class Planner:
     def plan(self, query: Query, number: int = 1) -> Plan:
         """Search for routes; a target that is not a molecule gets a plan with `error`.
 
-        A salt or mixture is looked for in the stock as it stands, then its main component is made.
+        A salt is looked for in the stock as it stands, then its molecule without counter-ions.
         """
         in_stock = canonicalise(query.smiles.strip()) in self._stock
         prepared = prepare_query(query, not (self._keep_salts or in_stock))
         try:
-            if query.error is not None:
-                raise ValueError(query.error)
+            if prepared.query.error is not None:
+                raise ValueError(prepared.query.error)
             target = canonical_query(prepared.smiles)
             if ">" in target:
                 raise ValueError("a side of a reaction: expected a molecule")

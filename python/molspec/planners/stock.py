@@ -28,8 +28,8 @@ class Stock(dict[str, str]):
 
     Unless they match exactly, a name has the SMILES, or the InChIKey, of what is bought.
 
-    An organic salt or mixture also serves as its main component, which is named after it: then the
-    name has the SMILES of what is bought.
+    An organic salt also serves as its molecule without counter-ions, which is named after it: then
+    the name has the SMILES of what is bought.
 
     entries: the number of entries read; bad_entries: the number of those that are not molecules;
         first_bad: the number and text of the first of them.
@@ -124,8 +124,11 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
 
 
 def _main(canonical: str) -> str | None:
-    """The organic main component of a salt or mixture; None if there is none."""
-    main, removed = main_component(canonical)
+    """The organic molecule of a salt; None if there is none."""
+    try:
+        main, removed = main_component(canonical)
+    except ValueError:  # a kit of several molecules is not a source of one
+        return None
     if not removed:
         return None
     given = map(read_smiles, (canonical, main))  # HCN is organic, but not KCN

@@ -29,7 +29,7 @@ from molspec.drafting.options import (
 BeamKind = Literal["exact", "standard", "sbs"]
 FinishedPlace = Literal["beam", "separate"]
 Verification = Literal["strict", "relaxed", "rejection"]
-Judge = Literal["model", "drafter"]
+JudgedBy = Literal["model", "drafter"]
 Search = Literal["greedy", "exact", "standard", "sbs", "sampling", "stochastic"]
 
 #: Default maximum tokens of a prediction, EOS counted.
@@ -258,7 +258,7 @@ class PredictOptions:
     tau: float = setting(
         1.0, "A relaxed draft token is at most tau nats below the likeliest.", group=RELAXED
     )
-    judge: Judge = setting(
+    judge: JudgedBy = setting(
         "model",
         "Whose probability decides about a relaxed draft token: model or drafter.",
         more='"drafter" is for comparison: nearly all answers are then wrong.',

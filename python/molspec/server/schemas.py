@@ -58,7 +58,7 @@ class PredictBody(_Options):
     """Queries for a model, with the options of `molspec predict`."""
 
     keep_salts: Annotated[
-        bool, Field(description="Decode salts unchanged; otherwise retro takes their main part.")
+        bool, Field(description="Decode salts unchanged; otherwise retro removes counter-ions.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")

@@ -146,7 +146,7 @@ class Service:
         keep_salts: bool = False,
         seconds: float | None = None,
     ) -> list[PreparedQuery]:
-        """What is decoded for each query: of a salt its main component, for models of reactants."""
+        """What is decoded for each query: for models of reactants, the molecule of a salt."""
         main = worker.model.task == "retro" and not keep_salts
         limit = self._limit(seconds)
 
@@ -223,7 +223,7 @@ def finished_answers(
         answers: [prediction.smiles for prediction in finished],
         scores: [prediction.log_prob for prediction in finished],
     }
-    further = {"note": prepared.note, "error": result.error}
+    further = {"note": prepared.note, "error": prepared.query.error or result.error}
     return item | {name: text for name, text in further.items() if text}
 
 

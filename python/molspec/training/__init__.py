@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Decode": "validation",
     "Judge": "sieve",
-    "LostProcessError": "processes",
+    "LostProcessError": "torchrun",
     "Outcome": "loop",
     "PrepareOptions": "config",
     "TrainConfig": "config",

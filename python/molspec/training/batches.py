@@ -11,7 +11,7 @@ from torch import Tensor
 
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import EncodedPairs
 
 #: Sources whose lengths differ by less are shuffled together.
 _SOURCE_BUCKET = 2
@@ -48,7 +48,7 @@ class Batches:
 
     def __init__(
         self,
-        table: PairTable,
+        table: EncodedPairs,
         spec: ModelSpec,
         vocabulary: Vocabulary,
         token_budget: int,

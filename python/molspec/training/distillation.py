@@ -17,7 +17,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Result
 from molspec.training import prepared
-from molspec.training.prepared import PairTable, Prepared
+from molspec.training.prepared import EncodedPairs, Prepared
 
 
 def _text(value: object) -> str | None:
@@ -81,7 +81,7 @@ def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Pr
     description: dict[str, Any] = {**data.description, "teacher": teacher}
     tables = []
     for split, table in zip(prepared.SPLITS, (data.train, data.validation), strict=True):
-        learned = PairTable.pack(
+        learned = EncodedPairs.pack(
             (source, data.vocabulary.encode(text))
             for (source, _), text in zip(table.pairs(), islice(rest, len(table)), strict=True)
             if text is not None
@@ -94,7 +94,7 @@ def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Pr
     return Prepared(data.vocabulary, train, validation, description)
 
 
-def _counts(described: dict[str, Any], table: PairTable) -> dict[str, Any]:
+def _counts(described: dict[str, Any], table: EncodedPairs) -> dict[str, Any]:
     reactions = min(described["reactions"], len(table))
     return {**described, **table.counts(), "reactions": reactions}
 

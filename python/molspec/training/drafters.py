@@ -16,8 +16,8 @@ from molspec.checkpoints import Checkpoint
 from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
 from molspec.training.folder import read_state, write_state
-from molspec.training.prepared import PairTable, digest
-from molspec.training.torchrun import Processes
+from molspec.training.prepared import EncodedPairs, digest
+from molspec.training.torchrun import Ranks
 from molspec.training.trainer import Trainer
 
 _SAVED_STEPS = 100
@@ -37,7 +37,7 @@ class DrafterTrainer(Trainer):
     config: DrafterConfig
 
     def __init__(
-        self, checkpoint: Checkpoint, answers: PairTable, config: DrafterConfig, path: Path
+        self, checkpoint: Checkpoint, answers: EncodedPairs, config: DrafterConfig, path: Path
     ) -> None:
         torch.manual_seed(config.seed)
         self.config, self._path = config, path
@@ -46,7 +46,7 @@ class DrafterTrainer(Trainer):
         batches = Batches(
             answers, checkpoint.spec, checkpoint.vocabulary, config.batch_tokens, device
         )
-        super().__init__(module, optimizers, batches, config, device, Processes())
+        super().__init__(module, optimizers, batches, config, device, Ranks())
         self._identity = {
             "config": asdict(config),
             "model": checkpoint.fingerprint(False),
@@ -73,7 +73,7 @@ class DrafterTrainer(Trainer):
     def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
         """The model with the current drafter; None if no engine runs such a drafter."""
 
-    def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
+    def summary(self, checkpoint: Checkpoint, validation: EncodedPairs) -> str:
         """The share of right guesses, in words."""
         hits = ", ".join(f"{100 * share:.0f}" for share in self.accuracy.tolist())
         return f"per cent of tokens that are guessed right, the nearest first: {hits}"

@@ -22,7 +22,7 @@ from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
 from molspec.training.prepared import Prepared, read_together
 from molspec.training.signals import noted_signals
-from molspec.training.torchrun import Processes, joined
+from molspec.training.torchrun import Ranks, joined
 from molspec.training.trainer import ModelTrainer
 from molspec.training.validation import Decode, Validation, Validator
 
@@ -158,7 +158,7 @@ class _Training:
         beginning: Beginning,
         data: Prepared,
         output: Path,
-        processes: Processes,
+        processes: Ranks,
         device: str | None,
         decode: Decode | None,
     ) -> None:

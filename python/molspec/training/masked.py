@@ -18,7 +18,7 @@ from molspec.training.config import SpecDrafterConfig
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.masked_layout import Lay, Layout, causal, lengths_of, published
 from molspec.training.optimizers import optimizers
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import EncodedPairs
 from molspec.training.trainer import autocast
 
 #: With a smaller share, glancing reveals too little to be worth its decoder pass.
@@ -62,7 +62,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         made = SpecDrafterWeights(self.config.k, self.model.spec, weights)
         return replace(checkpoint, spec_drafter=made)
 
-    def summary(self, checkpoint: Checkpoint, validation: PairTable) -> str:
+    def summary(self, checkpoint: Checkpoint, validation: EncodedPairs) -> str:
         """The tokens of validation answers that an iteration confirms, in words."""
         tried = validation.spread(_TRIED)
         tokens, iterations = accepted(self.model, self._lay, checkpoint, tried, self.config.k)
@@ -130,7 +130,7 @@ def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor)
 
 @torch.inference_mode()
 def accepted(
-    model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: PairTable, k: int
+    model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: EncodedPairs, k: int
 ) -> tuple[int, int]:
     """The tokens of some answers, EOS counted, and the iterations of k guesses that confirm them.
 

@@ -14,7 +14,6 @@ from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, Row
 from molspec.training.rooting import (
     Molecule,
-    Pair,
     UnfitReactionError,
     product_to_reactants,
     reactants_to_product,
@@ -31,7 +30,7 @@ class Made:
     row: Row
     split: str
     product: str = ""
-    pairs: Sequence[Pair] = ()
+    pairs: Sequence[tuple[str, str]] = ()
     reason: str | None = None
     #: Details of the reason, for this row.
     detail: str = ""
@@ -82,7 +81,7 @@ def _share_of(product: str) -> float:
     return float(int.from_bytes(digest, "big") / 2**64)
 
 
-def _retro_pairs(reaction: Reaction, variant_count: int, random: Random) -> list[Pair]:
+def _retro_pairs(reaction: Reaction, variant_count: int, random: Random) -> list[tuple[str, str]]:
     """Pairs whose reactants give an atom to the product; without maps, all reactants."""
     if len(reaction.products) > 1:
         raise UnfitReactionError("several products")

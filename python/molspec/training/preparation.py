@@ -23,8 +23,8 @@ from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
 from molspec.training.pairs import Made, make_pairs, product_alone
-from molspec.training.prepared import SPLITS, PairTable, Prepared
-from molspec.training.progress import Progress, check_output
+from molspec.training.prepared import SPLITS, EncodedPairs, Prepared
+from molspec.training.progress import Stages, check_output
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Sieve
 
@@ -95,7 +95,7 @@ def prepare(
     # Other versions may make other pairs from the same reactions.
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
     judged_by = {"judge": None if judge is None else judge.name}
-    progress = Progress(output, {**versions, **settings, **judged_by})
+    progress = Stages(output, {**versions, **settings, **judged_by})
     excluded = _products(progress, exclude, options)
     made = Sieve(options.max_tokens, excluded)
     for name, group, words, share in (
@@ -155,7 +155,7 @@ def _done(
 
 
 def _products(
-    progress: Progress, files: Sequence[str | Path], options: PrepareOptions
+    progress: Stages, files: Sequence[str | Path], options: PrepareOptions
 ) -> frozenset[str]:
     """Products of all reactions, whichever of the columns src and tgt is the product."""
     rows = {
@@ -214,7 +214,7 @@ def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:
     return Vocabulary((*_SPECIAL_TOKENS, *frequent))
 
 
-def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
+def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> EncodedPairs:
     encoded: list[tuple[list[int], list[int]]] = []
     rows, made.selected[split] = made.selected[split], []
     for row in rows:
@@ -223,10 +223,10 @@ def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> PairTable:
             made.selected[split].append(row)
         except TokenizationError as error:
             made.reject(row, "token not in the vocabulary", str(error).partition(": ")[2])
-    return PairTable.pack(encoded)
+    return EncodedPairs.pack(encoded)
 
 
-def _counts(made: Sieve, tables: dict[str, PairTable]) -> dict[str, Any]:
+def _counts(made: Sieve, tables: dict[str, EncodedPairs]) -> dict[str, Any]:
     return {
         **{
             split: {"reactions": len(made.selected[split]), **table.counts()}
@@ -250,7 +250,7 @@ def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: Pre
     return f"rejected {words}" if words else "the files have no rows"
 
 
-def _write(prepared: Prepared, rejected: Sequence[Made], progress: Progress) -> None:
+def _write(prepared: Prepared, rejected: Sequence[Made], progress: Stages) -> None:
     """Write the folder completely or not at all: prepared.json is the last file."""
     done = progress.folder / "done"
     with naming(done):

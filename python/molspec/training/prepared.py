@@ -2,7 +2,7 @@
 
 prepared.json           {"format": "molspec-prepared", "format_version": 1, ...}: the description
 vocabulary.json         the fields of Vocabulary
-train.safetensors       pairs, see PairTable
+train.safetensors       pairs, see EncodedPairs
 validation.safetensors  pairs
 rejected.tsv            every row without a pair: split, file, row, reason, reaction
 """
@@ -37,7 +37,7 @@ _Ids: TypeAlias = Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class PairTable:
+class EncodedPairs:
     """Token ids of pairs, packed end to end, without BOS and EOS.
 
     source_ids and target_ids are int16; source_lengths and target_lengths int32, one a pair.
@@ -52,27 +52,27 @@ class PairTable:
         return len(self.source_lengths)
 
     @classmethod
-    def pack(cls, pairs: Iterable[tuple[_Ids, _Ids]]) -> PairTable:
+    def pack(cls, pairs: Iterable[tuple[_Ids, _Ids]]) -> EncodedPairs:
         """Pack pairs of (source ids, target ids)."""
         sources, targets = zip(*pairs, strict=True) if (pairs := list(pairs)) else ((), ())
         return cls(*_flatten(sources), *_flatten(targets))
 
     @classmethod
-    def join(cls, tables: Sequence[PairTable]) -> PairTable:
+    def join(cls, tables: Sequence[EncodedPairs]) -> EncodedPairs:
         """All pairs of the tables, one table after the other."""
         columns = zip(*(vars(table).values() for table in tables), strict=True)
         return cls(*map(torch.cat, columns))
 
-    def spread(self, count: int) -> PairTable:
+    def spread(self, count: int) -> EncodedPairs:
         """At most `count` of the pairs, evenly spread over the table."""
         chosen = np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int)
-        return PairTable.pack(self._rows(chosen))
+        return EncodedPairs.pack(self._rows(chosen))
 
-    def without(self, others: PairTable) -> PairTable:
+    def without(self, others: EncodedPairs) -> EncodedPairs:
         """The pairs that are not in `others`."""
         had = set(others.as_bytes())
         pairs = zip(self._rows(), self.as_bytes(), strict=True)
-        return PairTable.pack(pair for pair, key in pairs if key not in had)
+        return EncodedPairs.pack(pair for pair, key in pairs if key not in had)
 
     def counts(self) -> dict[str, int]:
         """Numbers of pairs and tokens, and the most tokens of a source and of a target."""
@@ -116,8 +116,8 @@ class Prepared:
     """The data of a training: `description` is prepared.json without its format."""
 
     vocabulary: Vocabulary
-    train: PairTable
-    validation: PairTable
+    train: EncodedPairs
+    validation: EncodedPairs
     description: dict[str, Any]
 
     @cached_property
@@ -137,7 +137,7 @@ class Prepared:
             )
 
 
-def digest(*tables: PairTable, start: str = "") -> str:
+def digest(*tables: EncodedPairs, start: str = "") -> str:
     """32 hexadecimal digits of a text and of the pairs of tables."""
     made = blake2b(start.encode(), digest_size=16)
     for table in tables:
@@ -211,7 +211,7 @@ def read_together(folders: Sequence[str | Path]) -> Prepared:
                 f"{folder}: {count} of its training pairs are validation pairs of {folders[0]}: "
                 "prepare it with the same validation files"
             )
-    train = PairTable.join([part.train for part in parts])
+    train = EncodedPairs.join([part.train for part in parts])
     description = _description_together([part.description for part in parts])
     return Prepared(first.vocabulary, train, first.validation, description)
 
@@ -226,9 +226,9 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**first, "files": files, "train": train, "parts": parts}
 
 
-def _read_table(path: Path, vocab_size: int) -> PairTable:
+def _read_table(path: Path, vocab_size: int) -> EncodedPairs:
     try:
-        table = PairTable(**load_file(path))
+        table = EncodedPairs(**load_file(path))
     except (SafetensorError, TypeError) as error:
         raise ValueError(f"{path}: damaged: {error}") from error
     if len(table.source_lengths) != len(table.target_lengths):

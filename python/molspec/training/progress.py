@@ -34,7 +34,7 @@ def check_output(output: Path) -> None:
         raise ValueError(f"output is {output}: it exists already")
 
 
-class Progress:
+class Stages:
     """A file for each stage, in the folder `unfinished` of `output`, until all is done.
 
     settings: that decide the results, as JSON values.

@@ -24,8 +24,6 @@ from molspec.text import (
     written_order,
 )
 
-Pair = tuple[str, str]
-
 
 class UnfitReactionError(ValueError):
     """A reaction without a pair; the message is the reason in a few words."""
@@ -101,7 +99,7 @@ def align(map_numbers: Iterable[Set[int]], molecules: Sequence[Molecule]) -> str
 
 def product_to_reactants(
     product: Molecule, reactants: Sequence[Molecule], variant_count: int, random: Random
-) -> list[Pair]:
+) -> list[tuple[str, str]]:
     """Root-aligned pairs (product, reactants): the canonical one, then random roots.
 
     Without common map numbers only the canonical pair. At most `variant_count` pairs, fewer if
@@ -121,7 +119,7 @@ def product_to_reactants(
 
 def reactants_to_product(
     reactants: Sequence[Molecule], products: Sequence[Molecule], variant_count: int, random: Random
-) -> list[Pair]:
+) -> list[tuple[str, str]]:
     """Pairs (reactants and reagents, product): the canonical source, then random ones.
 
     The product begins at the first atom of the source that survives in it. A map has any of several

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from molspec.text import TokenizationError, tokenize
 from molspec.training.pairs import Made, product_alone
 from molspec.training.prepared import SPLITS
-from molspec.training.progress import Progress
+from molspec.training.progress import Stages
 
 #: Percentiles of the reactions' nats that are reported.
 _JUDGED = (10, 25, 50, 75, 90)
@@ -55,7 +55,7 @@ class Sieve:
             self.selected[made.split].append(made)
             self._seen.add((made.split, *made.pairs[0]))
 
-    def judge(self, judge: Judge, max_nats: float, progress: Progress) -> dict[str, Any]:
+    def judge(self, judge: Judge, max_nats: float, progress: Stages) -> dict[str, Any]:
         """Drop training reactions that the judge finds too improbable; return its statistics."""
         rows, self.selected["train"] = self.selected["train"], []
 

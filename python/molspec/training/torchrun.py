@@ -39,10 +39,10 @@ class LostProcessError(RuntimeError):
 
 
 @contextmanager
-def joined() -> Iterator[Processes]:
+def joined() -> Iterator[Ranks]:
     """Join the processes that torchrun has started; a single process is alone."""
     if not (dist.is_available() and dist.is_torchelastic_launched()) or _number("WORLD_SIZE") == 1:
-        yield Processes()
+        yield Ranks()
     elif dist.is_initialized():  # by the caller
         yield _here()
     else:
@@ -56,10 +56,10 @@ def joined() -> Iterator[Processes]:
         dist.destroy_process_group()  # not after an error: it would wait for the others
 
 
-def _here() -> Processes:
+def _here() -> Ranks:
     decisions = dist.new_group(backend="gloo", timeout=_PATIENCE)
     local = _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
-    return Processes(dist.get_rank(), dist.get_world_size(), *local, decisions)
+    return Ranks(dist.get_rank(), dist.get_world_size(), *local, decisions)
 
 
 def _number(variable: str) -> int:
@@ -67,7 +67,7 @@ def _number(variable: str) -> int:
 
 
 @dataclass(frozen=True)
-class Processes:
+class Ranks:
     """The processes of a training, from the view of one of them; by default a single one."""
 
     rank: int = 0

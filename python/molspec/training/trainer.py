@@ -18,7 +18,7 @@ from molspec.training.batches import Batches
 from molspec.training.config import ScheduleName, StepConfig, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.threads import fastest
-from molspec.training.torchrun import Processes
+from molspec.training.torchrun import Ranks
 
 #: Tokens of the part of a batch on which threads are measured.
 _MEASURED_TOKENS = 4096
@@ -67,7 +67,7 @@ class Trainer(ABC):
         batches: Batches,
         config: StepConfig,
         device: torch.device,
-        processes: Processes,
+        processes: Ranks,
     ) -> None:
         self.step_count = 0
         self.token_count = 0
@@ -164,7 +164,7 @@ class ModelTrainer(Trainer):
         batches: Batches,
         config: TrainConfig,
         device: torch.device,
-        processes: Processes,
+        processes: Ranks,
     ) -> None:
         self.model = model.to(device).train()
         self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(device).eval()

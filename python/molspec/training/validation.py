@@ -14,7 +14,7 @@ from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary, canonicalise
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import EncodedPairs
 from molspec.training.trainer import autocast
 
 #: (model, sources) -> the best target of each source as SMILES, "" if there is none.
@@ -39,7 +39,7 @@ class Validator:
 
     def __init__(
         self,
-        table: PairTable,
+        table: EncodedPairs,
         spec: ModelSpec,
         vocabulary: Vocabulary,
         config: TrainConfig,

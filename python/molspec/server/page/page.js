@@ -75,6 +75,7 @@ async function predict(smiles, model, count) {
   return { step, done };
 }
 
+const productModel = () => [...models.values()].find((model) => model.task === "product");
 const isForward = (step) => models.get(step.model)?.task === "product";
 
 /** Let the server draw an answer: its molecules, and the queries beside them. */
@@ -365,6 +366,7 @@ async function submit(event) {
   const smiles = $("smiles").value.trim();
   const count = Number($("count").value);
   $("form-error").textContent = "";
+  $("ask-product").hidden = true;
   $("smiles-error").textContent = smiles ? "" : "Draw a molecule, or paste its SMILES.";
   if (!smiles) return $("smiles").focus();
   if (!Number.isInteger(count) || count < 1 || count > Number($("count").max)) {
@@ -382,7 +384,8 @@ async function submit(event) {
     if (request.step.error && !request.step.answers?.length) {
       root = null; // it is about what was written, and is said there
       $("smiles-error").textContent = request.step.error;
-      $("smiles").focus();
+      $("ask-product").hidden = isForward(request.step) || !smiles.includes(".") || !productModel();
+      ($("ask-product").hidden ? $("smiles") : $("ask-product")).focus();
       show();
     }
   } catch (error) {
@@ -394,6 +397,10 @@ async function submit(event) {
 }
 
 $("form").addEventListener("submit", submit);
+$("ask-product").addEventListener("click", () => {
+  $("model").value = productModel().name;
+  $("form").requestSubmit();
+});
 $("smiles").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit();
 });

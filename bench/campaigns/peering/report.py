@@ -75,7 +75,7 @@ def markdown(
         "OpenVINO runs without its snippets: their attention is wrong from 16 cached positions",
         "on. `--scenarios` adds first answers and the curves.",
         "",
-        f"`python bench/peers.py {' '.join(_sets(origins.values()))} "
+        f"`python bench/campaigns/peers.py {' '.join(_sets(origins.values()))} "
         "--json peers.json` on: "
         f"{', '.join(f'{name} {value}' for name, value in machine.items())}; weights "
         f"{', '.join(f'{o.model} {o.weights[:8]}' for o in origins.values())}.",
@@ -154,8 +154,9 @@ def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]])
         "# Models of published sizes",
         "",
         "The bundled models, widened and deepened to the shape of published ones. The function is",
-        "unchanged, so drafts are as often right as with the bundled model (`bench/shapes.py` says",
-        "how). Milliseconds a query on one thread; `none` is without drafts.",
+        "unchanged, so drafts are as often right as with the bundled model",
+        "(`bench/campaigns/shapes.py` says how). Milliseconds a query on one thread; `none` is",
+        "without drafts.",
         "",
         "| shape | layers of each stack | width | inner units |",
         "|---|---:|---:|---:|",
@@ -164,7 +165,7 @@ def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]])
             for name, shape in SHAPES.items()
         ),
         "",
-        f"`python bench/peers.py {' '.join(_sets(origins.values()))} --scenarios ... "
+        f"`python bench/campaigns/peers.py {' '.join(_sets(origins.values()))} --scenarios ... "
         "--json sizes.json --sizes sizes.md` on: "
         f"{', '.join(f'{name} {value}' for name, value in machine.items())}.",
     ]

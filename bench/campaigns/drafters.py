@@ -1,6 +1,6 @@
 """The costs of each drafter: decoder calls, nodes, acceptance and time, as Markdown.
 
-    python bench/drafters.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
+    python bench/campaigns/drafters.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
         --output docs/benchmarks/drafters.md
 
 Counts are means over all queries read; they do not depend on the machine. Times are of the first
@@ -140,7 +140,7 @@ def _command(sets: Sequence[tuple[str, str, str]], flags: argparse.Namespace) ->
     words = [f"{Path(name).name}={Path(*Path(path).parts[-2:])}" for name, _, path in sets]
     words += ["--timed", str(flags.timed), "--rounds", str(flags.rounds)]
     words += [] if flags.limit is None else ["--limit", str(flags.limit)]
-    return shlex.join(["python", "bench/drafters.py", *words])
+    return shlex.join(["python", "bench/campaigns/drafters.py", *words])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The cost of loading a model: seconds, and peak memory relative to the packed weights.
 
-    python bench/loading.py product "product, 1024 wide"
+    python bench/campaigns/loading.py product "product, 1024 wide"
 
 A name is a bundled model, or one in a published shape (shapes.py). Each model is written once in
 float32 and loaded by a fresh process in each dtype. Memory is the process's own; the pages of the

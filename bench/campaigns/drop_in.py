@@ -5,7 +5,7 @@ in turns, so that a disturbance of the machine affects all of them: the owner's 
 the whole prefix in each step, the owner's loop with cached keys and values, `molspec.decode` on the
 unchanged module, and `molspec.compile`. Prints Markdown; times are ratios to the first loop.
 
-    python bench/drop_in.py test.tsv.xz --model product --limit 100
+    python bench/campaigns/drop_in.py test.tsv.xz --model product --limit 100
 """
 
 from __future__ import annotations

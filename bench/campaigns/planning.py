@@ -1,8 +1,9 @@
 """Route planning with molspec and its peers: same weights, same planner, same limit of time.
 
     pip install ".[bench,planning]"
-    python bench/planning.py n1=n1-targets.txt,n1-stock.txt hard=uspto-190.txt,n1-stock.txt \
-        --targets 40 --seconds 1 --journal planning.jsonl --markdown docs/benchmarks/planning.md \
+    python bench/campaigns/planning.py n1=n1-targets.txt,n1-stock.txt \
+        hard=uspto-190.txt,n1-stock.txt --targets 40 --seconds 1 \
+        --journal planning.jsonl --markdown docs/benchmarks/planning.md \
         --svg docs/benchmarks/planning.svg
 
 The planner is Syntheseus' Retro* with its own settings; a search ends with its first route. Every

@@ -4,7 +4,8 @@ Every row is a run of `molspec evaluate` on one thread, with a file of its own i
 run resumes, also with a larger --limit. Runs of a table take turns, some queries each, so that a
 disturbance of the machine affects all of them.
 
-    python bench/tables.py --product-table mit.tsv.xz --retro-table 50k.tsv.xz --folder runs
+    python bench/campaigns/tables.py --product-table mit.tsv.xz --retro-table 50k.tsv.xz \
+        --folder runs
 """
 
 from __future__ import annotations

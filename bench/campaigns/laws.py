@@ -1,6 +1,6 @@
 """Check molspec's guarantees on whole test sets.
 
-    python bench/laws.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
+    python bench/campaigns/laws.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
 1. Drafting changes nothing. For every dtype, `windows` and `tree` give the answers that `none`
    gives at batch size 1: the same tokens and the same log-prob, to the bit, at batch sizes 1, 7 and

@@ -1,6 +1,6 @@
 """Compare two builds of molspec in one run: the same models, the same queries, in turns.
 
-    python bench/builds.py OLD/bin/python NEW/bin/python \
+    python bench/campaigns/builds.py OLD/bin/python NEW/bin/python \
         product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
 Each build runs in its own process, under the interpreter of its environment, on one thread. The

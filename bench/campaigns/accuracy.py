@@ -1,6 +1,6 @@
 """The share of targets found against the time a molecule, one query at a time on one thread.
 
-    python bench/accuracy.py retro=uspto50k/test.tsv.xz product=uspto_mit/test.tsv.xz \
+    python bench/campaigns/accuracy.py retro=uspto50k/test.tsv.xz product=uspto_mit/test.tsv.xz \
         --picture docs/benchmarks/accuracy.svg
 
 Prints Markdown. Lists have 1 to 25 answers; a target is found if one of them is the same molecule.

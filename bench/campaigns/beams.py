@@ -7,7 +7,7 @@ disturbance of the machine affects all of them. The script also checks that
 - no list depends on its batch: batch 1 and --batch-size give the same.
 It exits with status 1 if a check fails. Prints Markdown.
 
-    python bench/beams.py test.tsv.xz --model retro --limit 200
+    python bench/campaigns/beams.py test.tsv.xz --model retro --limit 200
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Small models as drafters, and diversity of samples: the tables of docs/benchmarks/sampling.md.
 
-    python bench/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL --smallest SMALLEST
+    python bench/campaigns/sampling.py uspto50k/test.tsv.xz --model retro --small SMALL \
+        --smallest SMALLEST
 
 Every drafter answers the same queries in turns. The script checks that the answers of a strict
 search are equal to the bit with every drafter. Times are processor time on one thread: medians of

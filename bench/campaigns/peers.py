@@ -1,7 +1,7 @@
 """Compare molspec with its peers: same weights, same queries, same threads, outputs compared.
 
     pip install ".[bench]"
-    python bench/peers.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
+    python bench/campaigns/peers.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz \
         --json peers.json --markdown docs/benchmarks/peers.md --svg docs/benchmarks/peers.svg
 
 Every peer runs in its own process, SMILES in and SMILES out; models are converted once (see

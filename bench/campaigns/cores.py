@@ -1,6 +1,6 @@
 """The gain and cost of two cores: processes against threads, on the same rows, in turns.
 
-    python bench/cores.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
+    python bench/campaigns/cores.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
 Each run is a separate command `molspec predict` on a file of queries. Rates count the seconds from
 the first query to the last result, which the command reports; memory is the proportional set size

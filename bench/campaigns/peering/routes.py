@@ -31,7 +31,7 @@ def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
         "Reactions whose reactants lack atoms of the product are left out, unless any_reaction is",
         "true. Median: the time within which half of the targets are solved.",
         "",
-        f"`python bench/planning.py` on: {about}.",
+        f"`python bench/campaigns/planning.py` on: {about}.",
         "",
         "![Targets solved within so much processor time](planning.svg)",
     ]

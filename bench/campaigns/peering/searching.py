@@ -1,6 +1,6 @@
 """A process that plans with one engine: reads stock, seconds and target, writes a search's costs.
 
-python bench/peering/searching.py FOLDER ENGINE SETTING N_BEST ANY_REACTION
+python bench/campaigns/peering/searching.py FOLDER ENGINE SETTING N_BEST ANY_REACTION
 """
 
 from __future__ import annotations

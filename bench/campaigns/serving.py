@@ -1,6 +1,6 @@
 """Load a server as many users would, and compare every answer with `predict`'s, to the bit.
 
-    python bench/serving.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
+    python bench/campaigns/serving.py product=uspto_mit/test.tsv.xz retro=uspto50k/test.tsv.xz
 
 The script starts a server with both models. Then it runs these parts in order:
 

@@ -1,6 +1,6 @@
 """A process of one peer: reads requests as JSON lines, writes answers and times as JSON lines.
 
-python bench/peering/worker.py FOLDER PEER SETTING THREADS
+python bench/campaigns/peering/worker.py FOLDER PEER SETTING THREADS
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A process of one build of molspec: reads requests as JSON lines, writes replies as JSON lines.
 
-    PYTHON bench/build_worker.py
+    PYTHON bench/campaigns/build_worker.py
 
 A request names a model's folder, a dtype, n_best and a batch of queries; the reply has the answers
 with their log-probs, and their seconds of processor time. The script uses only `molspec.load` and

@@ -1,6 +1,6 @@
 """A peer in molspec's own server: the same interface and the same process, another engine.
 
-python bench/peering/serving.py PEER SETTING NAME=FOLDER ...
+python bench/campaigns/peering/serving.py PEER SETTING NAME=FOLDER ...
 
 One thread for each model takes waiting queries, at most 32 with the same n_best, and answers them
 as one batch to its end, because peers offer no more.

@@ -1,6 +1,7 @@
 """Savings of a model's learned drafters, beside the copying tree, as Markdown and as a picture.
 
-    python bench/learned.py retro/model uspto50k/test.tsv.xz --output learned.md --svg learned.svg
+    python bench/campaigns/learned.py retro/model uspto50k/test.tsv.xz --output learned.md \
+        --svg learned.svg
 
 A model is a folder that `molspec train-drafter` or `train-heads` wrote. The tables are of the first
 model; if there are several, one more table compares their Spec-Drafters. Counts are means over the

@@ -1,7 +1,7 @@
 """Two T5 models of transformers, one drafting for the other: a table of benchmarks/sampling.md.
 
     molspec distil retro --data PREPARED --output DISTILLED
-    python bench/t5.py DISTILLED --folder T5 --steps 1500
+    python bench/campaigns/t5.py DISTILLED --folder T5 --steps 1500
 
 The paper on speculative sampling (Leviathan et al. 2023) uses T5. Both models begin with random
 weights: the large one learns the data, the small one learns the large one's answers. The trained
@@ -28,7 +28,7 @@ from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training import prepared
 from molspec.training.batches import Batches
-from molspec.training.prepared import PairTable
+from molspec.training.prepared import EncodedPairs
 from molspec.training.trainer import learning_rate_factor
 from sampling import drafters_with
 
@@ -60,7 +60,7 @@ def model(size: str, vocabulary: Vocabulary) -> T5ForConditionalGeneration:
 
 
 def train(
-    learner: T5ForConditionalGeneration, table: PairTable, vocabulary: Vocabulary, steps: int
+    learner: T5ForConditionalGeneration, table: EncodedPairs, vocabulary: Vocabulary, steps: int
 ) -> None:
     """Train by Adam with a rate that rises and falls; prints the loss every 50 steps."""
     batches = Batches(table, _spec(vocabulary), vocabulary, 4096, torch.device("cpu"))
@@ -93,8 +93,8 @@ def _loss(learner: Any, source_ids: Tensor, target_ids: Tensor, pad_id: int) -> 
 
 
 def answered(
-    teacher: T5ForConditionalGeneration, table: PairTable, vocabulary: Vocabulary
-) -> PairTable:
+    teacher: T5ForConditionalGeneration, table: EncodedPairs, vocabulary: Vocabulary
+) -> EncodedPairs:
     """The pairs' sources with the teacher's greedy answers."""
     sources = [source for source, _ in table.pairs()]
     found = decode(teacher, sources, vocabulary)
@@ -103,7 +103,7 @@ def answered(
         [token_id for token_id in row[:length] if token_id != vocabulary.eos_id]
         for row, length in rows
     ]
-    return PairTable.pack(zip(sources, answers, strict=True))
+    return EncodedPairs.pack(zip(sources, answers, strict=True))
 
 
 def decode(

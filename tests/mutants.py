@@ -1,0 +1,191 @@
+"""Makes small faults in the product, one at a time, and counts those that the tests find.
+
+`python -m tests.mutants` copies the checkout to build/mutants, changes a comparison, an operator, a
+constant or a condition there, or removes a statement, builds what the change touches, and runs the
+tests of that folder until one fails. A mutant that lives is a hole in the tests, or means the same
+as the code (`<` for `<=` where both are never equal): only a reader can tell. The seed gives the
+same mutants while their lines stay the same, so runs before and after a change compare.
+
+    python -m tests.mutants --seed 1 --count 50 --results killed.txt csrc/rules csrc/search
+
+A mutant with a line in the file of results is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COPY = ROOT / "build/mutants"
+_SEARCHES = ("search", "drafting", "prediction")
+#: The folders of tests that cover a folder of the product.
+TESTS = dict.fromkeys(("csrc/rules", "csrc/search", "python/molspec/decoding"), _SEARCHES) | {
+    f"python/molspec/{name}": (name,)
+    for name in ("checkpoints", "common", "drop_in", "evaluation", "files", "model", "training")
+}
+_OPERATORS = {
+    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&",
+    "and": "or", "or": "and", "+": "-", "-": "+", "*": "+", "+=": "-=", "-=": "+=",
+}  # fmt: skip
+#: What replaces what; an operator has a space on both sides, a template's bracket has not.
+_CHANGES = [(rf"(?<=[^ ] ){re.escape(old)}(?= )", new) for old, new in _OPERATORS.items()] + [
+    (r"(?<![\w.\"'])\d+(?![\w.\"'])", r"(\g<0> + 1)"),
+    (r"(?<=\bif )\((.*)\)(?=( \{| \w.*;)?$)", r"(!(\1))"),
+    (r"(?<=\bif )([^(].*)(?=:$)", r"not (\1)"),
+    (r"^( +)[\w.\->\[\]]+(\(.*\)|( [-+|&]?=|\+\+|--).*);$", r"\1;"),
+    (r"^( +)[\w.\[\]]+(\(.*\)| [-+|&]?= .*[\w)\]])$", r"\1pass"),
+]
+_NOT_CODE = re.compile(r"\s*(//|#|@|\"|static_assert|require|throw_|raise|from|import|case|using)")
+#: The finder of an editable package would come before the copy, also where tests start a process.
+_SITE = """import sys
+sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__module__", "")]
+"""
+
+
+class Mutant(NamedTuple):
+    """One line of a file, changed."""
+
+    path: str
+    index: int
+    old: str
+    new: str
+
+    @property
+    def name(self) -> str:
+        """The file and both lines, which stay if other lines change."""
+        return f"{self.path}: {self.old.strip()} -> {self.new.strip()}"
+
+
+def mutants(folder: str) -> Iterator[Mutant]:
+    """Every mutant of a folder."""
+    for path in sorted((ROOT / folder).rglob("*")):
+        if path.suffix not in {".h", ".cpp", ".py"} or path.name.startswith("bind_"):
+            continue
+        in_docstring = False
+        for index, line in enumerate(path.read_text().splitlines()):
+            in_docstring ^= line.count('"""') == 1
+            if in_docstring or '"""' in line or _NOT_CODE.match(line):
+                continue
+            code = re.split("  (?://|#)", line)[0]
+            for pattern, new in _CHANGES:
+                for found in re.finditer(pattern, code):
+                    changed = code[: found.start()] + found.expand(new) + code[found.end() :]
+                    yield Mutant(str(path.relative_to(ROOT)), index, line, changed)
+
+
+def copied() -> None:
+    """Bring the copy up to date; a file that did not change keeps its time."""
+    listed = subprocess.run(("git", "ls-files"), cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    files = {COPY / "tree" / name: ROOT / name for name in listed.stdout.decode().splitlines()}
+    texts = {target: source.read_bytes() for target, source in files.items() if source.is_file()}
+    texts[COPY / "site/sitecustomize.py"] = _SITE.encode()
+    for target, text in texts.items():
+        if not target.is_file() or target.read_bytes() != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+
+
+def configured() -> None:
+    """Prepare the build of the copy."""
+    where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
+    options = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "MOLSPEC_CUDA": "OFF",
+        "Python_EXECUTABLE": sys.executable,
+        "pybind11_DIR": where.strip(),
+    }
+    command = ("cmake", "-S", COPY / "tree", "-B", COPY / "build", "-G", "Ninja")
+    subprocess.run((*command, *(f"-D{key}={options[key]}" for key in options)), check=True)
+
+
+def built() -> bool:
+    """Build the libraries of the copy; whether that succeeds."""
+    build = ("cmake", "--build", COPY / "build")
+    install = ("cmake", "--install", COPY / "build", "--prefix", COPY / "tree/python")
+    return all(
+        not subprocess.run(step, capture_output=True).returncode for step in (build, install)
+    )
+
+
+def passes(folders: Sequence[str], seconds: float) -> bool:
+    """Whether all tests of these folders pass in the copy, in this time."""
+    paths = os.pathsep.join((str(COPY / "site"), str(COPY / "tree/python")))
+    tests = (f"tests/{folder}" for folder in folders)
+    command = (sys.executable, "-m", "pytest", "-x", "-n2", "-p", "no:cacheprovider", *tests)
+    environment = os.environ | {"PYTHONPATH": paths}
+    started = subprocess.Popen(
+        command,
+        cwd=COPY / "tree",
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return started.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, 9)
+        return False
+
+
+def outcome(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
+    """Make the mutant in the copy, and take it back."""
+    path = COPY / "tree" / mutant.path
+    text = path.read_text()
+    lines = text.splitlines()
+    lines[mutant.index] = mutant.new
+    path.write_text("\n".join(lines) + "\n")
+    try:
+        if mutant.path.startswith("csrc") and not built():
+            return "is not built"
+        return "lives" if passes(tests, seconds) else "killed"
+    finally:
+        path.write_text(text)
+
+
+def main() -> None:
+    """Run the mutants that have no result yet, and say how many were killed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="*", default=list(TESTS), help="of the product")
+    parser.add_argument("--count", type=int, default=50, help="mutants, of those that are built")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=600, help="after which a mutant is killed")
+    parser.add_argument("--results", type=Path, default=ROOT / "build/mutants.txt")
+    given = parser.parse_args()
+    found = {
+        each.name: (each, TESTS[folder]) for folder in given.folders for each in mutants(folder)
+    }
+    drawn = sorted(found, key=lambda name: sha256(f"{given.seed} {name}".encode()).digest())
+    copied()
+    configured()
+    if not built():
+        sys.exit("the checkout is not built")
+    known = {}
+    if given.results.is_file():
+        lines = given.results.read_text().splitlines()
+        known = {name: result for result, name in (line.split("\t") for line in lines)}
+    elif not passes(sorted({test for _, tests in found.values() for test in tests}), 3600):
+        sys.exit("the tests fail as they are")
+    counts: Counter[str] = Counter()
+    for name in drawn:
+        if counts["killed"] + counts["lives"] == given.count:
+            break
+        if name not in known:
+            known[name] = outcome(*found[name], given.seconds)
+            with given.results.open("a") as results:
+                results.write(f"{known[name]}\t{name}\n")
+        counts[known[name]] += 1
+        print(f"{known[name]:12} {name}", flush=True)
+    print(", ".join(f"{number} {each}" for each, number in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
