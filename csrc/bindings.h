@@ -56,9 +56,10 @@ constexpr bool is_checked<Struct, std::void_t<decltype(&Struct::check)>> = true;
 template <typename Struct, typename... Options, typename... Fields>
 void bind_value(pybind11::class_<Struct, Options...> bound, Fields... fields) {
   bound
-      .def(
-          "__eq__", [](const Struct& one, const Struct& other) { return one == other; },
-          pybind11::is_operator())
+      .def("__eq__",
+           [](const Struct& one, const pybind11::object& other) {
+             return pybind11::isinstance<Struct>(other) && one == other.cast<const Struct&>();
+           })
       .def("__hash__",
            [fields...](const Struct& value) {
              return pybind11::hash(pybind11::make_tuple(value.*(fields.at)...));

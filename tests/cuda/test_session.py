@@ -119,6 +119,8 @@ ON_HOST: tuple[dict[str, Any], ...] = (
     {"drafter": "tree", "node_budget": 33},
     {"beam": "standard", "beam_size": 65},
     {"beam": "standard", "n_best": 2, "length_penalty": 400.0},
+    {"drafter": "none", "token_log_probs": True},
+    {"drafter": "none", "min_length": 3},
 )
 
 

@@ -252,7 +252,9 @@ def test_a_forced_target_is_one_chain() -> None:
 
 def test_longer_targets_are_refused() -> None:
     batch = Batch(1, GUESS)
-    with pytest.raises(ValueError, match=r"^target has 6 tokens, EOS counted: expected at most max"):
+    with pytest.raises(
+        ValueError, match=r"^target has 6 tokens, EOS counted: expected"
+    ):
         batch.start(0, ForcedSpec(max_length=5), [5] * 5)
     assert batch.live_count == 0
 
