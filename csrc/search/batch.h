@@ -50,12 +50,20 @@ class Batch {
   };
   Query& row(int32_t index);
   void free(int32_t index);
+  Decoded take(Query& query) const;
+  // The part of Settings in advance(), for the query's staged nodes from `first` on.
+  void note(const Query& query, size_t first, const float* log_probs, int32_t vocab_size);
+  const float* changed(const Query& query, size_t first, const float* log_probs,
+                       int32_t vocab_size);
+  std::vector<float> token_log_probs(const Hypothesis& hypothesis) const;
 
   std::shared_ptr<const GuessModel> model_;
   TokenTree tree_;
   BeamNotes notes_;
   std::vector<Query> rows_;
-  std::vector<DraftTree> proposed_;  // the searches hold pointers into it until they advance
+  std::vector<DraftTree> proposed_;        // the searches hold pointers into it until they advance
+  std::vector<std::vector<float>> noted_;  // log-probs after evaluated nodes, by slot
+  std::vector<float> changed_;             // scratch
   int32_t live_count_ = 0;
 };
 

@@ -100,7 +100,8 @@ void bind_decoded(py::module_& module) {
   module.attr("NON_FINITE") = kNoNumbers;
   bind_fields(py::class_<Hypothesis>(module, "Hypothesis"), REQUIRED(Hypothesis, token_ids),
               REQUIRED(Hypothesis, log_prob), REQUIRED(Hypothesis, finished),
-              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, tolerated));
+              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, tolerated),
+              OPTIONAL(Hypothesis, token_log_probs));
   bind_fields(
       py::class_<SearchStatistics>(module, "SearchStatistics"), REQUIRED(SearchStatistics, steps),
       REQUIRED(SearchStatistics, nodes), REQUIRED(SearchStatistics, drafted_tokens),
@@ -138,7 +139,9 @@ void bind_sampling(py::module_& module) {
 // The settings of every search, then a search's own.
 template <typename Spec, typename... Fields>
 auto bind_spec(py::module_& module, const char* name, Fields... fields) {
-  return bind_fields(py::class_<Spec>(module, name), REQUIRED(Settings, max_length), fields...);
+  return bind_fields(py::class_<Spec>(module, name), REQUIRED(Settings, max_length),
+                     OPTIONAL(Settings, min_length), OPTIONAL(Settings, token_log_probs),
+                     fields...);
 }
 
 // The same, with the options of every beam search between them.

@@ -23,11 +23,11 @@ class ForcedSearch final : public Search {
   }
 
   void plan(const DraftTree*& /*proposed*/) override {
-    int32_t slot = row_.add(TokenTree::kNone, row_.bos());
-    row_.tree->stage(row_.index, slot);
+    last_ = row_.add(TokenTree::kNone, row_.bos());
+    row_.tree->stage(row_.index, last_);
     for (const int32_t token_id : target_ids_) {
-      slot = row_.add(slot, token_id);
-      row_.tree->stage(row_.index, slot);
+      last_ = row_.add(last_, token_id);
+      row_.tree->stage(row_.index, last_);
     }
     count_staged(target_ids_.size() + 1, 0);
   }
@@ -41,7 +41,7 @@ class ForcedSearch final : public Search {
     log_prob += static_cast<double>(log_probs[row_.eos()]);
     decoded_.statistics.emitted_tokens = static_cast<int64_t>(target_ids_.size()) + 1;
     if (std::isfinite(log_prob)) {
-      decoded_.hypotheses.push_back({std::move(target_ids_), log_prob, true});
+      decoded_.hypotheses.push_back({std::move(target_ids_), log_prob, true, last_});
     } else {
       decoded_.error = kNoNumbers;
     }
@@ -51,6 +51,7 @@ class ForcedSearch final : public Search {
  private:
   ForcedSpec spec_;
   std::vector<int32_t> target_ids_;
+  int32_t last_ = TokenTree::kNone;  // node
 };
 
 }  // namespace

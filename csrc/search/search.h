@@ -22,10 +22,15 @@ struct Hypothesis {
   std::vector<int32_t> token_ids;  // without BOS and EOS
   double log_prob = 0.0;           // natural log, sum over the tokens and EOS
   bool finished = false;           // EOS was reached
+  // The node whose log-probs chose the last token or EOS: it and those before it are in the tree
+  // until the query is done.
+  int32_t slot = TokenTree::kNone;
   // Of samples without replacement: the probability that it is among them.
   std::optional<double> inclusion = std::nullopt;
   // With relaxed verification: how many of its tokens are not the model's argmax.
   std::optional<int32_t> tolerated = std::nullopt;
+  // With Settings::token_log_probs: of each token, and of EOS. Their sum is log_prob, to the bit.
+  std::vector<float> token_log_probs = {};
 };
 
 struct SearchStatistics {

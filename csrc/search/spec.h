@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -20,12 +21,24 @@ namespace molspec {
 class Search;
 struct Row;
 
-// The settings of every search.
+// The settings of every search. Batch applies all except max_length.
 struct Settings {
-  int32_t max_length;  // tokens of a hypothesis, EOS counted
+  int32_t max_length;            // tokens of a hypothesis, EOS counted
+  int32_t min_length = 1;        // the same
+  bool token_log_probs = false;  // hypotheses have the log-prob of each token
 
   bool operator==(const Settings&) const = default;
-  void check() const { require(max_length >= 1, "max_length", max_length, "at least 1"); }
+  void check() const {
+    require(max_length >= 1, "max_length", max_length, "at least 1");
+    require(min_length >= 1 && min_length <= max_length, "min_length", min_length,
+            "1 to max_length ", max_length);
+  }
+  // Whether searches read other log-probs than the model's, as change() makes them.
+  bool changes_rows() const { return min_length > 1; }
+  // Changes the log-probs after a path of `length` tokens.
+  void change(float* log_probs, int32_t length, int32_t eos_id) const {
+    if (length + 1 < min_length) log_probs[eos_id] = -std::numeric_limits<float>::infinity();
+  }
 };
 
 // Greedy decoding, or `samples` samples with replacement.
@@ -103,6 +116,10 @@ struct SpeculativeBeamSpec : ListSpec {
 // Scores a given target: only its log-prob is computed.
 struct ForcedSpec : Settings {
   bool operator==(const ForcedSpec&) const = default;
+  void check() const {
+    Settings::check();
+    require(min_length == 1, "min_length", min_length, "1 with a given target");
+  }
   std::unique_ptr<Search> search(const Row& row) const;
 };
 

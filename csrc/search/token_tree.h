@@ -54,6 +54,9 @@ class TokenTree {
   void clear_staged();
   const std::vector<StagedNode>& staged() const { return staged_; }
   const std::vector<int32_t>& path_slots() const { return path_slots_; }
+  int32_t staged_slot(size_t i) const {
+    return path_slots_[staged_[i].path_begin + staged_[i].position];
+  }
 
  private:
   struct Node {

@@ -25,6 +25,7 @@ def setting(
     above: float | None = None,
     most: float | None = None,
     flags: tuple[str, ...] = (),
+    http: bool = False,
 ) -> Any:
     """A field of a dataclass, like `dataclasses.field`.
 
@@ -33,8 +34,9 @@ def setting(
     least, above, most: bounds of a number; without the first two, an integer is at least 1 and a
         float at least 0.
     flags: its names on the command line, if they differ from its own.
+    http: whether a request to the server may set it.
     """
-    about = {"help": help, "more": more, "group": group, "flags": flags}
+    about = {"help": help, "more": more, "group": group, "flags": flags, "http": http}
     return field(default=default, metadata={**about, "least": least, "above": above, "most": most})
 
 

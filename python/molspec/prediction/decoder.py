@@ -9,7 +9,6 @@ from functools import cached_property
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from molspec import _native
 from molspec._native import Decoded, Hypothesis
 from molspec.common.fields import check_count
 from molspec.common.task import Task
@@ -35,7 +34,7 @@ from molspec.prediction.results import (
     new_elements,
     without_unchanged,
 )
-from molspec.prediction.strategy import search_spec
+from molspec.prediction.strategy import forced_spec, search_spec
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -288,7 +287,7 @@ class _TargetRequest(_TextRequest):
 
     def __init__(self, query: str, plan: Plan, target: str, aligned: bool) -> None:
         longest = plan.model.reader.spec.max_positions
-        super().__init__(query, plan, Strategy(_native.ForcedSpec(max_length=longest)))
+        super().__init__(query, plan, forced_spec(plan.options, longest))
         self._target = target
         self._aligned = aligned
 

@@ -37,15 +37,17 @@ class _Body(BaseModel):
         return body
 
 
-def _option_fields() -> dict[str, Any]:
-    """A field of the body for each option that a request may have."""
-    kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
-    described = {
-        option.name: Annotated[kinds[option.name], Field(description=option.metadata["help"])]
-        for option in fields(PredictOptions)
+def _option_fields(options: Any = PredictOptions) -> dict[str, Any]:
+    """A field of the body for each option that a request may set."""
+    kinds = {**hints(options), "drafter": Literal[DRAFTERS] | None}
+    return {
+        each.name: (
+            Annotated[kinds[each.name], Field(description=each.metadata["help"])],
+            each.default,
+        )
+        for each in fields(options)
+        if each.metadata["http"]
     }
-    del described["batch_size"]  # the server's own
-    return {name: (kind, getattr(PredictOptions, name)) for name, kind in described.items()}
 
 
 if TYPE_CHECKING:
