@@ -92,5 +92,5 @@ def test_bad_lengths_are_refused(model: Model) -> None:
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             model.predict(["C"], min_length=min_length, max_length=MAX_LENGTH)
-    with pytest.raises(ValueError, match="^min_length is 2: expected 1 with a given target"):
+    with pytest.raises(ValueError, match=r"^min_length is 2: expected 1 with a given target$"):
         ForcedSpec(max_length=9, min_length=2)

@@ -252,9 +252,7 @@ def test_a_forced_target_is_one_chain() -> None:
 
 def test_longer_targets_are_refused() -> None:
     batch = Batch(1, GUESS)
-    with pytest.raises(
-        ValueError, match=r"^target has 6 tokens, EOS counted: expected"
-    ):
+    with pytest.raises(ValueError, match=r"^target has 6 tokens, EOS counted: expected"):
         batch.start(0, ForcedSpec(max_length=5), [5] * 5)
     assert batch.live_count == 0
 

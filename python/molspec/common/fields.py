@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Hashable, Mapping
 from dataclasses import Field, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Real
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -38,6 +38,10 @@ def setting(
     """
     about = {"help": help, "more": more, "group": group, "flags": flags, "http": http}
     return field(default=default, metadata={**about, "least": least, "above": above, "most": most})
+
+
+#: A setting that a request to the server may have too.
+http_setting = partial(setting, http=True)
 
 
 @lru_cache

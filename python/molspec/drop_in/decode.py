@@ -114,10 +114,10 @@ def decode(
         `compile` or `load` knows its own.
     source_to_target: the target id of each source id that has one, if the vocabularies differ.
     options: fields of `PredictOptions`. For searches: n_best, beam_size, beam, length_penalty,
-        finished, batch_size, min_length, token_log_probs. For drafts: drafter, draft_length, draft_count, node_budget. For
-        samples: samples, temperature, top_k, top_p, seed, replacement. For relaxed verification:
-        verification, beta, tau, judge. `ModelDraft(module)` of `molspec.drafting` lets another
-        model draft; module is what `model` may be.
+        finished, batch_size, min_length, token_log_probs. For drafts: drafter, draft_length,
+        draft_count, node_budget. For samples: samples, temperature, top_k, top_p, seed,
+        replacement. For relaxed verification: verification, beta, tau, judge. `ModelDraft(module)`
+        of `molspec.drafting` lets another model draft; module is what `model` may be.
 
     Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
     by less, a batch of another shape may prefer the other token.
@@ -318,9 +318,9 @@ def _hypotheses(
                 inclusion[index, rank] = hypothesis.inclusion
     padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
     token_log_probs = torch.full(padded.shape, torch.nan, dtype=torch.float32, device="cpu")
-    for place, parts in sequences.items():
-        for values, row in zip(parts, (padded[place], token_log_probs[place]), strict=True):
-            row[: len(values)] = torch.tensor(values, device="cpu")
+    for place, (sequence, values) in sequences.items():
+        padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
+        token_log_probs[place][: len(values)] = torch.tensor(values, device="cpu")
     return Hypotheses(
         padded, log_probs, lengths, finished, tolerated, inclusion, token_log_probs, statistics
     )

@@ -209,6 +209,7 @@ class _TextRequest(Request[Result]):
             found.finished,
             inclusion=found.inclusion,
             tolerated=found.tolerated,
+            token_log_probs=tuple(found.token_log_probs) or None,
         )
 
 

@@ -86,6 +86,15 @@ class Prediction:
             "recorded": False,
         },
     )
+    #: Their sum is log_prob, to the bit, unless answers were merged.
+    token_log_probs: tuple[float, ...] | None = field(
+        default=None,
+        metadata={
+            "help": "Of each token, and of EOS if it is finished.",
+            "by": {"token_log_probs": True},
+            "recorded": False,
+        },
+    )
 
     @cached_property
     def canonical(self) -> str | None:

@@ -38,15 +38,15 @@ class _Body(BaseModel):
         return body
 
 
-def _option_fields(options: Any = PredictOptions) -> dict[str, Any]:
+def _option_fields() -> dict[str, Any]:
     """A field of the body for each option that a request may set."""
-    kinds = {**hints(options), "drafter": Literal[DRAFTERS] | None}
+    kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
     return {
         each.name: (
             Annotated[kinds[each.name], Field(description=each.metadata["help"])],
             each.default,
         )
-        for each in fields(options)
+        for each in fields(PredictOptions)
         if each.metadata["http"]
     }
 
