@@ -18,21 +18,13 @@ const Settings& settings(const SearchSpec& spec) {
 }  // namespace
 
 Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
-    : model_(std::move(model)), tree_(std::max(row_count, 0)) {
-  require(row_count >= 1, "row_count", row_count, "at least 1");
+    : model_(std::move(model)), tree_(row_count) {
   rows_.resize(static_cast<size_t>(row_count));
-}
-
-Batch::Query& Batch::row(int32_t index) {
-  require(index >= 0 && static_cast<size_t>(index) < rows_.size(), "row", index, "0 to ",
-          rows_.size() - 1);
-  return rows_[index];
 }
 
 void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
                   uint64_t query_key) {
-  Query& query = row(index);
-  if (query.live) throw_invalid("row ", index, " is taken");
+  Query& query = checked_row(rows_, index, false);
   if (query.spec != spec) {
     const Row row{index, &tree_, &notes_, model_};
     query.search = std::visit([&](const auto& kind) { return kind.search(row); }, spec);
@@ -45,13 +37,13 @@ void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32
 }
 
 void Batch::cancel(int32_t index) {
-  if (!row(index).live) throw_invalid("row ", index, " is free");
+  checked_row(rows_, index, true);
   tree_.clear_staged();
   free(index);
 }
 
 void Batch::free(int32_t index) {
-  row(index).live = false;
+  rows_[index].live = false;
   --live_count_;
   tree_.clear(index);
   if (live_count_ == 0) noted_.clear();

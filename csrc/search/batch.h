@@ -48,7 +48,6 @@ class Batch {
     size_t staged_count = 0;
     bool live = false;
   };
-  Query& row(int32_t index);
   void free(int32_t index);
   Decoded take(Query& query) const;
   // The part of Settings in advance(), for the query's staged nodes from `first` on.

@@ -76,6 +76,16 @@ struct Row {
   int32_t eos() const { return model->roles().special().eos; }
 };
 
+// A row of a batch that is live, or free. Throws std::invalid_argument if it is not, or if it does
+// not exist.
+template <typename Query>
+Query& checked_row(std::vector<Query>& rows, int32_t index, bool live) {
+  require(index >= 0 && static_cast<size_t>(index) < rows.size(), "row", index, "0 to ",
+          rows.size() - 1);
+  if (rows[index].live != live) throw_invalid("row ", index, live ? " is free" : " is taken");
+  return rows[index];
+}
+
 class Search {
  public:
   explicit Search(Row row) : row_(std::move(row)) {}
