@@ -15,9 +15,9 @@ from molspec._native import (
     SpeculativeBeamSpec,
 )
 from molspec.engine.cuda.beams import BeamExecutor, SpeculativeBeamExecutor
+from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.greedy import GreedyExecutor
-from molspec.engine.cuda.session import CudaSession
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import train_guess
 from tests.cuda.test_session import EmulatedEngine, Recorder
@@ -51,12 +51,12 @@ def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
 ) -> None:
     engine, guess = EmulatedEngine(cuda, torch.float32), train_guess(False)
     known: SearchSpec = kind.spec_type(**REQUIRED[kind])
-    session = CudaSession(engine.packed, 1, cuda.ops, Recorder())
+    caches = Caches(engine.packed, 1, cuda.ops, Recorder())
     assert set(known.given) <= kind.settings
-    assert kind.sizes_of(known, guess, session) is not None
-    assert kind.sizes_of(later(**REQUIRED[kind]), guess, session) is None
-    lease = engine.session(1)
-    assert lease.executor(later(**REQUIRED[kind]), guess) is None
-    executor = lease.executor(known, guess)
+    assert kind.sizes_of(known, guess, caches) is not None
+    assert kind.sizes_of(later(**REQUIRED[kind]), guess, caches) is None
+    session = engine.session(1)
+    assert session.executor(later(**REQUIRED[kind]), guess) is None
+    executor = session.executor(known, guess)
     assert isinstance(executor, kind)
-    assert lease.executor(kind.spec_type(**REQUIRED[kind]), guess) is executor
+    assert session.executor(kind.spec_type(**REQUIRED[kind]), guess) is executor
