@@ -100,6 +100,7 @@ void bind_tree(py::module_& module) {
         return py::str("DraftTree(token_ids={}, parents={}, log_probs={})")
             .format(tree.token_ids, tree.parents, tree.log_probs);
       });
+  py::class_<AdmittedTree, DraftTree>(module, "AdmittedTree");  // made by GuessModel.admitted
 }
 
 void bind_drafting(py::module_& module) {
@@ -112,7 +113,7 @@ void bind_drafting(py::module_& module) {
       .def(
           "admitted",
           [](const GuessModel& model, const DraftTree& tree) {
-            return admitted(tree, model.roles());
+            return AdmittedTree(tree, model.roles());
           },
           py::arg("tree"))
       .def("copy_text", &copy_text)

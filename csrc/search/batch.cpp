@@ -56,13 +56,13 @@ std::vector<Path> Batch::paths() const {
   return paths;
 }
 
-void Batch::plan(const std::vector<DraftTree>& proposed) {
+void Batch::plan(const std::vector<AdmittedTree>& proposed) {
   const size_t path_count = paths().size();
   if (proposed.size() != path_count)
     throw_invalid("proposed has ", proposed.size(), " trees: expected ", path_count,
                   ", one a path");
   std::vector<DraftTree> trees;
-  for (const DraftTree& tree : proposed) trees.push_back(admitted(tree, model_->roles()));
+  for (const AdmittedTree& tree : proposed) trees.push_back(tree.for_vocabulary(model_->roles()));
   proposed_.swap(trees);
   tree_.clear_staged();
   const DraftTree* next = proposed_.data();

@@ -30,9 +30,9 @@ class Batch {
   // The hypotheses that wait for drafts of an external drafter, row by row.
   std::vector<Path> paths() const;
   // Stages the nodes of the next step; `proposed` has one tree for each path of paths(). Throws
-  // std::invalid_argument for another number of trees and for an invalid tree (`admitted`), before
+  // std::invalid_argument for another number of trees and for a tree of another vocabulary, before
   // it changes anything.
-  void plan(const std::vector<DraftTree>& proposed);
+  void plan(const std::vector<AdmittedTree>& proposed);
   // Reads log_probs [staged node, vocab_size], returns the finished queries and frees their rows.
   // Throws std::invalid_argument if nothing is staged.
   std::vector<Decoded> advance(const float* log_probs, int32_t vocab_size);

@@ -10,8 +10,8 @@
 #include "common/prepared_step.h"
 #include "common/require.h"
 #include "draft_models/continuations.h"
-#include "draft_models/masked_places.h"
 #include "draft_models/place_tree.h"
+#include "draft_models/spec_drafter_paths.h"
 #include "search/batch.h"
 
 namespace py = pybind11;
@@ -205,7 +205,7 @@ void bind_continuations(py::module_& module) {
            py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
            py::arg("drafts"), py::arg("width") = 1)
       .def("paths", &Continuations::paths)
-      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<DraftTree>());
+      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<AdmittedTree>());
   bind_paths(bound);
 }
 
@@ -229,15 +229,15 @@ std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_
   return trees;
 }
 
-void bind_masked(py::module_& module) {
+void bind_spec_drafter(py::module_& module) {
   module.def("place_trees", &place_trees, py::kw_only(), py::arg("guess_model"),
              py::arg("log_probs"), py::arg("node_budget"), py::arg("min_log_prob"));
-  py::class_<MaskedPlaces> bound(module, "MaskedPlaces");
+  py::class_<SpecDrafterPaths> bound(module, "SpecDrafterPaths");
   bound
       .def(py::init<int32_t, std::shared_ptr<GuessModel>, int32_t, float>(), py::kw_only(),
            py::arg("row_count"), py::arg("guess_model").none(false), py::arg("node_budget"),
            py::arg("min_log_prob"))
-      .def("plan", &MaskedPlaces::plan);
+      .def("plan", &SpecDrafterPaths::plan);
   bind_paths(bound);
 }
 
@@ -266,7 +266,7 @@ void bind_batch(py::module_& module) {
            py::arg("query_key") = 0)
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
-      .def("plan", &Batch::plan, py::arg("proposed") = std::vector<DraftTree>())
+      .def("plan", &Batch::plan, py::arg("proposed") = std::vector<AdmittedTree>())
       .def("advance", &advance<Batch>, py::arg("log_probs"))
       .def("run", &run, py::arg("step"), py::arg("until_done") = false)
       .def_property_readonly("live_count", &Batch::live_count);
@@ -281,7 +281,7 @@ void bind_search(py::module_& module) {
   bind_specs(module);
   bind_batch(module);
   bind_continuations(module);
-  bind_masked(module);
+  bind_spec_drafter(module);
 }
 
 }  // namespace molspec

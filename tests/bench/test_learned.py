@@ -17,7 +17,10 @@ from tests import tiny
 
 def _write_model(name: str, folder: Path) -> str:
     """Writes the tiny model with heads and a Spec-Drafter."""
-    drafters = {"heads": tiny.with_heads().heads, "spec_drafter": tiny.with_spec(k=10).spec_drafter}
+    drafters = {
+        "heads": tiny.with_heads().heads,
+        "spec_drafter": tiny.with_spec_drafter(k=10).spec_drafter,
+    }
     checkpoints.write(replace(tiny.checkpoint(), **drafters), folder / name / "model")
     return str(folder / name / "model")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import runpy
 from collections.abc import Callable
-from dataclasses import field, fields, make_dataclass
+from dataclasses import fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from molspec import evaluation, files
 from molspec.evaluation import Pair, Record
 from molspec.prediction import cache, results
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import Prediction, Result, answer_fields, merge_duplicates
+from molspec.prediction.results import Prediction, Result, answer_fields, given, merge_duplicates
 
 GLOWING = PredictOptions(temperature=0.5, samples=1)
 
@@ -22,9 +22,13 @@ GLOWING = PredictOptions(temperature=0.5, samples=1)
 @pytest.fixture
 def extended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """`Prediction` with one more field, a list of numbers."""
-    about = {"help": "How it shines.", "by": {"temperature": 0.5}, "remark": "shines {}"}
-    glow = ("glow", tuple[float, ...] | None, field(default=None, metadata=about))
-    made = make_dataclass("Prediction", [glow], bases=(Prediction,), frozen=True)
+    glow = given(None, "How it shines.", remark="shines {}", recorded=True, temperature=0.5)
+    made = make_dataclass(
+        "Prediction",
+        [("glow", tuple[float, ...] | None, glow)],
+        bases=(Prediction,),
+        frozen=True,
+    )
     for module in (results, cache, evaluation.record):
         monkeypatch.setattr(module, "Prediction", made)
     return made

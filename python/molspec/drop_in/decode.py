@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from molspec._native import Decoded, GuessModel
 from molspec.common.fields import check_count
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
+from molspec.drop_in.paying import PayingDraft
 from molspec.drop_in.token_ids import (
     SpecialIds,
     check_map,
@@ -46,6 +48,8 @@ _OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
 #: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
 _DEVICE_DRAFTS = TreeDraft(node_budget=32)
+#: The draft models that were read for a module, as long as it lives.
+_read: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,11 @@ def decode(
                 )
             return session, longest
 
-        context = DraftContext(guess, tokens) if own is None else replace(own.context, guess=guess)
+        if own is not None:
+            context = replace(own.context, guess=guess)
+        else:
+            read = {} if isinstance(model, tuple | list) else _read.setdefault(model, {})
+            context = DraftContext(guess, tokens, read=read)
         context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
         spec = search_spec(strategy, context, max_length, device_name)
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, batch_size)
@@ -255,7 +263,9 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
     if given or strategy.search not in ("greedy", "sampling"):
         return strategy
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
-    return replace(strategy, drafter=_CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS)
+    drafts = _CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS
+    # The sessions of Hugging Face's models have a cache.
+    return replace(strategy, drafter=drafts if is_hugging_face(model) else PayingDraft(drafts))
 
 
 def _guess_model(

@@ -46,7 +46,7 @@ class Model:
         self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
-        spec = checkpoint.spec_drafter
+        spec_drafter = checkpoint.spec_drafter
         with torch.device("cpu"):  # whatever torch's default device
             heads = checkpoint.heads and checkpoint.heads.open(checkpoint.spec, checkpoint.weights)
         drafters_dtype = dtype if device == "cpu" else "float32"
@@ -56,7 +56,8 @@ class Model:
             "dtype": drafters_dtype,
             "decoder_bytes": decoder_bytes,
             "heads": heads and heads.to(device, torch.float32),
-            "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
+            "spec_drafter": spec_drafter
+            and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),
         }
         self._plans: dict[tuple[PredictOptions, int], Plan] = {}
         _ = self.context  # checks the n-gram model

@@ -47,13 +47,25 @@ class AnswerField:
         )
 
 
+def given(
+    default: object,
+    help: str,  # noqa: A002 - the usual name
+    *,
+    remark: str = "",
+    recorded: bool = False,
+    **by: object,
+) -> Any:
+    """A field of `Prediction` that these options give, see `AnswerField`."""
+    about = {"help": help, "by": by, "remark": remark, "recorded": recorded}
+    return field(default=default, metadata=about)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """One answer to a query.
 
     This is the only list of its fields: text, tables, JSON lines, SDF, Parquet, the server's
-    OpenAPI, caches, the records of evaluations and the page of predictions are made of it. The
-    metadata of a field are those of `AnswerField`.
+    OpenAPI, caches, the records of evaluations and the page of predictions are made of it.
     """
 
     smiles: str = field(metadata={"help": "As the model wrote it."})
@@ -61,30 +73,17 @@ class Prediction:
     #: probabilities; with several spellings of a query, of the mean.
     log_prob: float = field(metadata={"help": "Natural log of its probability."})
     finished: bool = field(default=True, metadata={"help": "False if max_length came first."})
-    count: int = field(
-        default=1,
-        metadata={
-            "help": "Number of equal samples; omitted if 1.",
-            "by": {"samples": ..., "merge_duplicates": True},
-            "recorded": False,
-        },
+    count: int = given(
+        1, "Number of equal samples; omitted if 1.", samples=..., merge_duplicates=True
     )
-    inclusion: float | None = field(
-        default=None,
-        metadata={
-            "help": "Of samples that all differ: how probably it is one.",
-            "by": {"replacement": False},
-            "recorded": False,
-        },
+    inclusion: float | None = given(
+        None, "Of samples that all differ: how probably it is one.", replacement=False
     )
-    tolerated: int | None = field(
-        default=None,
-        metadata={
-            "help": "Relaxed: tokens that the model would not write.",
-            "by": {"verification": "relaxed"},
-            "remark": "{} tokens tolerated",
-            "recorded": False,
-        },
+    tolerated: int | None = given(
+        None,
+        "Relaxed: tokens that the model would not write.",
+        remark="{} tokens tolerated",
+        verification="relaxed",
     )
     #: Their sum is log_prob, to the bit, unless answers were merged.
     token_log_probs: tuple[float, ...] | None = field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import RLock
@@ -125,12 +125,13 @@ def check_text(smiles: object) -> str:
     return _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
 
 
-def check_no_name(text: str) -> None:
-    """Raise InvalidSmilesError for InChI and for words: the name of a molecule."""
+def check_notation(text: str) -> None:
+    """Raise InvalidSmilesError for InChI, for words (a molecule's name), and for dative bonds."""
     if text.startswith("InChI=") or INCHIKEY.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES but InChI: {text!r}; RDKit or OpenBabel converts it")
     if _NAME.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
+    _check_bonds(text)
 
 
 def check_smiles(smiles: object) -> str:
@@ -141,11 +142,16 @@ def check_smiles(smiles: object) -> str:
     Raises InvalidSmilesError or TokenizationError, with the reason.
     """
     sides = _sides(smiles)
+    check_sides(sides)
+    return _ARROW.join(sides)
+
+
+def check_sides(sides: Sequence[str]) -> None:
+    """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit."""
     for side in sides:
         molecule, log = _parse(side)
         if molecule is None:
             raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-    return _ARROW.join(sides)
 
 
 def canonical_query(smiles: object) -> str:
@@ -153,13 +159,18 @@ def canonical_query(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, with the reason.
     """
-    canonical = [canonicalise(side) if side else "" for side in _sides(smiles)]
+    return canonical_sides(_sides(smiles))
+
+
+def canonical_sides(sides: Sequence[str]) -> str:
+    """`canonical_query` of the sides of a text, see `sides_of`."""
+    canonical = [canonicalise(side) if side else "" for side in sides]
     written = [side for side in canonical if side is not None]
     if len(written) < len(canonical):
-        check_smiles(smiles)
+        check_sides(sides)
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
     for text in written:
-        _check_bonds(text, f"RDKit writes it with a dative bond, {text}")
+        _check_bonds(text, "RDKit writes it with a dative bond, ")
     return _ARROW.join(written)
 
 
@@ -195,11 +206,14 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
 
 
 def _sides(smiles: object) -> list[str]:
-    """The sides of a text that consists of tokens."""
     text = check_text(smiles)
-    check_no_name(text)
-    _check_bonds(text, f"it has a dative bond: {text}")
+    check_notation(text)
     tokenize(text)
+    return sides_of(text)
+
+
+def sides_of(text: str) -> list[str]:
+    """The sides of a checked text of tokens. Raises InvalidSmilesError unless it has one or two."""
     parts = reaction_sides(text)
     if len(parts) > 2:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
@@ -208,9 +222,9 @@ def _sides(smiles: object) -> list[str]:
     return parts
 
 
-def _check_bonds(text: str, fault: str) -> None:
+def _check_bonds(text: str, fault: str = "it has a dative bond: ") -> None:
     if has_dative_bond(text):
-        raise InvalidSmilesError(f"{fault}: expected bonds that SMILES has")
+        raise InvalidSmilesError(f"{fault}{text}: expected bonds that SMILES has")
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

@@ -14,8 +14,8 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import load
 from molspec.training import prepared
 from molspec.training.config import SpecDrafterConfig
-from molspec.training.masked import SpecDrafterTrainer, accepted, guesses
-from molspec.training.masked_layout import Lay, causal, published
+from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, guesses
+from molspec.training.spec_drafter_layout import Lay, causal, published
 from tests import tiny
 from tests.training.test_heads import answers
 from tests.training.tiny import assert_equal, interrupted_thrice, teacher
