@@ -39,14 +39,16 @@ class _Body(BaseModel):
 
 
 def _option_fields() -> dict[str, Any]:
-    """A field of the body for each option that a request may have."""
+    """A field of the body for each option that a request may set."""
     kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
-    described = {
-        option.name: Annotated[kinds[option.name], Field(description=option.metadata["help"])]
-        for option in fields(PredictOptions)
+    return {
+        each.name: (
+            Annotated[kinds[each.name], Field(description=each.metadata["help"])],
+            each.default,
+        )
+        for each in fields(PredictOptions)
+        if each.metadata["http"]
     }
-    del described["batch_size"]  # the server's own
-    return {name: (kind, getattr(PredictOptions, name)) for name, kind in described.items()}
 
 
 def _prediction_fields() -> dict[str, Any]:
