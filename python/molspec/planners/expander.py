@@ -15,7 +15,7 @@ from molspec.prediction.results import Result
 
 #: For planners: different molecules only, each once, and no wider beams: expanding another molecule
 #: helps more than further predictions for this one.
-_USABLE = {
+USABLE: dict[str, Any] = {
     "merge_duplicates": True,
     "drop_invalid": True,
     "drop_unchanged": True,
@@ -47,7 +47,7 @@ class Expander:
         self.model = model
         self.cache = AnswerCache() if cache is None else cache
         self._mass = mass
-        self._options = PredictOptions(**{**_USABLE, **given})
+        self._options = PredictOptions(**{**USABLE, **given})
 
     @classmethod
     def load(
