@@ -40,13 +40,11 @@ struct LinearProblem {
 
 struct NormProblem {
   int rows;
-  int size;             // columns without padding; the rest of a row is written as zero
+  NormForm form;        // the rest of a row is written as zero
   int64_t stride;       // a multiple of 16
   const float* in;      // [rows, stride]
   const float* weight;  // [stride], zero beyond size
   const float* bias;
-  float eps;
-  bool rms;    // the mean is not subtracted
   float* out;  // [rows, stride]; may be `in`
 };
 

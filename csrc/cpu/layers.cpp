@@ -114,8 +114,8 @@ void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in
 }
 
 void Layers::norm(const LayerNorm& norm, int rows, const float* in, float* out) const {
-  kernels_.layer_norm({rows, static_cast<int>(model_.d_model), model_.d_stride(), in, norm.weight,
-                       norm.bias, static_cast<float>(model_.norm_eps), model_.rms_norm, out});
+  kernels_.layer_norm(
+      {rows, model_.norm_form(), model_.d_stride(), in, norm.weight, norm.bias, out});
 }
 
 // Pre-norm: x + f(norm(x)). Post-norm: norm(x + f(x)).

@@ -1,4 +1,4 @@
-// Layer norm, RMS norm and log-softmax, row by row.
+// Norms and log-softmax, row by row.
 
 #include "cpu/kernels.h"
 #include "cpu/simd.h"
@@ -7,20 +7,22 @@ namespace molspec::cpu {
 namespace {
 
 void layer_norm_row(const NormProblem& problem, const float* in, float* out) {
+  const NormForm& form = problem.form;
   f32x16 mean = broadcast(0.0f);
-  if (!problem.rms) {
+  if (!form.rms) {
     f32x16 total = broadcast(0.0f);
     for (int64_t i = 0; i < problem.stride; i += kLanes) total = total + load(in + i);
-    mean = broadcast(sum_of_lanes(total) / static_cast<float>(problem.size));
+    mean = broadcast(sum_of_lanes(total) / static_cast<float>(form.size));
   }
   f32x16 squares = broadcast(0.0f);
-  for (int64_t i = 0; i < problem.size; i += kLanes) {
-    const int left = static_cast<int>(problem.size - i);
+  for (int64_t i = 0; i < form.size; i += kLanes) {
+    const int left = static_cast<int>(form.size - i);
     const f32x16 centred = keep_first(load(in + i) - mean, left, 0.0f);
     squares = multiply_add(centred, centred, squares);
   }
-  const float variance = sum_of_lanes(squares) / static_cast<float>(problem.size);
-  const f32x16 scale = broadcast(1.0f / __builtin_sqrtf(variance + problem.eps));
+  const float variance = sum_of_lanes(squares) / form.divisor;
+  const float root = __builtin_sqrtf(variance + form.eps) + form.deviation_eps;
+  const f32x16 scale = broadcast(1.0f / root);
   for (int64_t i = 0; i < problem.stride; i += kLanes) {
     const f32x16 normal = (load(in + i) - mean) * scale;
     store(out + i, multiply_add(normal, load(problem.weight + i), load(problem.bias + i)));

@@ -7,6 +7,16 @@ namespace molspec {
 constexpr int kMostHeads = 64;
 
 enum class Activation { kNone, kRelu, kGelu, kSilu, kGeluTanh };
+enum class NormKind { kLayer, kRms, kStd };
 enum class WeightType { kFloat32, kBfloat16, kFloat16, kInt8 };
+
+// out = (in - mean) / (sqrt(sum of squares / divisor + eps) + deviation_eps) * weight + bias
+struct NormForm {
+  int size;  // columns without padding
+  bool rms;  // the mean is not subtracted
+  float divisor;
+  float eps;
+  float deviation_eps;
+};
 
 }  // namespace molspec

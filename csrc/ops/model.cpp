@@ -90,7 +90,7 @@ void read_sizes(Reader& reader, Model& model) {
   model.pre_norm = reader.integer("pre_norm", 0, 1);
   model.final_norm = reader.integer("final_norm", 0, 1);
   model.embedding_norm = reader.integer("embedding_norm", 0, 1);
-  model.rms_norm = reader.integer("rms_norm", 0, 1);
+  model.norm_kind = static_cast<NormKind>(reader.integer("norm_kind", 0, 2));
   model.relative = reader.integer("relative", 0, 1);
   model.gated = reader.integer("gated", 0, 1);
   model.activation = static_cast<Activation>(reader.integer("activation", 0, 4));

@@ -68,11 +68,19 @@ struct Model {
   WeightType weight_type;  // of the matrices; everything else is float32
   int64_t d_model, head_count, head_dim, feed_forward;
   int64_t source_vocab_size, target_vocab_size, max_positions;
-  bool pre_norm, final_norm, embedding_norm, rms_norm, relative, gated;
+  bool pre_norm, final_norm, embedding_norm, relative, gated;
+  NormKind norm_kind;
   Activation activation;
   double norm_eps, attention_scale;
   Stack encoder, decoder;
   Linear output;
+
+  NormForm norm_form() const {
+    const bool std = norm_kind == NormKind::kStd;
+    const auto eps = static_cast<float>(norm_eps);
+    return {static_cast<int>(d_model), norm_kind == NormKind::kRms,
+            static_cast<float>(std ? d_model - 1 : d_model), std ? 0.0f : eps, std ? eps : 0.0f};
+  }
 
   // Strides of activation rows: whole panels, so that a kernel never writes half of one.
   int64_t d_stride() const { return round_up(d_model, 64); }

@@ -54,11 +54,11 @@ def test_log_probs_match_opennmt(save: Any, version: str, shared: bool) -> None:
     assert checkpoint.vocabulary.tokens[:target_count] == model.target
 
 
-def test_old_norm_is_folded_into_weights(save: Any) -> None:
+def test_old_norm_keeps_its_form(save: Any) -> None:
     model = OpenNMT("0.4.1", shared=True)
-    weights = read(save(model)).weights
-    gain = model.encoder.layer_norm.a_2.detach()
-    torch.testing.assert_close(weights["encoder.norm.weight"], gain * (7 / 8) ** 0.5)
+    checkpoint = read(save(model))
+    assert (checkpoint.spec.norm_kind, checkpoint.spec.norm_eps) == ("std", 1e-6)
+    assert torch.equal(checkpoint.weights["encoder.norm.weight"], model.encoder.layer_norm.a_2)
 
 
 def test_reads_model_without_biases(save: Any) -> None:

@@ -25,6 +25,8 @@ COMPILED: dict[str, dict[str, Any]] = {
     "rms norms in single operations": {"norm": "rms", "pre": True},
     "rms norms of torch": {"norm": lambda: nn.RMSNorm(WIDTH, eps=1e-4), "pre": True},
     "rms norms without eps": {"norm": lambda: nn.RMSNorm(WIDTH), "pre": True},
+    "norms by the standard deviation": {"norm": "std"},
+    "norms by the standard deviation, before layers": {"norm": "std", "pre": True},
     "a gate in one product": {"gated": True, "activation": F.silu},
     "key and value in another order": {"swapped": True, "activation": F.gelu},
     "log_softmax": {"log_softmax": True},
@@ -60,11 +62,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"rotary": True},
         r"encoder\.layers\.0\.self_attention is not attention of .* such as rotary positions; "
         r"the nearest differs by",
-    ),
-    "norm by the standard deviation": (
-        {"norm": "std"},
-        r"the norms are \(x - mean\) / \(standard deviation \+ eps\), which the engine lacks; the "
-        "nearest, layer norms, differ by",
     ),
     "two kinds of norms": (
         {"norm": alternating, "pre": True},

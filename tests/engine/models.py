@@ -45,6 +45,7 @@ CONVENTIONS: dict[str, dict[str, object]] = {
     "widest head": {"d_model": 100, "head_count": 1},
     "whole panels": {"d_model": 64, "head_count": 4, "feed_forward": 128},
     "rms norm": {"norm_kind": "rms", "embedding_norm": True},
+    "std norm": {"norm_kind": "std", "norm_eps": 0.1, "norm": "pre"},
     "relative positions": {"positions": "relative"},
     "gated": {"gated": True, "activation": "silu", "attention_width": 60},
     "t5": {**_T5, "tied_output": True},

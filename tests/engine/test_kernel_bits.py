@@ -21,7 +21,7 @@ HASHES = {
     "linear_float32": "a9add0e7898c134a",
     "linear_bfloat16": "dbec53492d5b7d59",
     "linear_int8": "a274e0579a7b2652",
-    "layer_norm": "987bd7a96be7a0f5",
+    "layer_norm": "c0883364d24ef5bf",
     "attention": "2e66b4cc3f590f18",
     "log_softmax": "3eebe0bf078b9200",
 }

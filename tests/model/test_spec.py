@@ -12,8 +12,13 @@ BAD: dict[str, dict[str, Any]] = {
     "d_model is 8: expected a multiple of head_count 3": {"d_model": 8, "head_count": 3},
     "attention_width is 10: expected a multiple of head_count 8": {"attention_width": 10},
     "attention_width is 0: expected a whole number of at least 1": {"attention_width": 0},
-    "norm_kind is 'batch': expected one of layer, rms": {"norm_kind": "batch"},
+    "norm_kind is 'batch': expected one of layer, rms, std": {"norm_kind": "batch"},
     "positions is 'rotary': expected one of sinusoidal, learned, r": {"positions": "rotary"},
+    "d_model is 1: expected at least 2 for the norm_kind std": {
+        "d_model": 1,
+        "head_count": 1,
+        "norm_kind": "std",
+    },
     "gated is 1: expected True or False": {"gated": 1},
     "relative_buckets is 3: expected at least 4": {"relative_buckets": 3},
     "relative_max_distance is 16: expected more than half of relative_buckets 32": {

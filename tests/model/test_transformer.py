@@ -133,6 +133,7 @@ T5 = {
     "scale_attention": False,
     "attention_width": 20,
 }
+OPTIONS += [{"norm_kind": "std", "embedding_norm": True}]
 OPTIONS += [{**T5, "gated": gated, "biases": not gated} for gated in (False, True)]
 
 

@@ -80,7 +80,7 @@ class Unpacked:
     pre_norm: bool
     final_norm: bool
     embedding_norm: bool
-    rms_norm: bool
+    norm_kind: int
     relative: bool
     gated: bool
     activation: int
@@ -105,9 +105,9 @@ class Unpacked:
         encoder_layers, decoder_layers, source_vocab, target_vocab, max_positions = (
             next(entries) for _ in range(5)
         )
-        pre_norm, final_norm, embedding_norm, rms_norm, relative, gated = (
-            bool(next(entries)) for _ in range(6)
-        )
+        pre_norm, final_norm, embedding_norm = (bool(next(entries)) for _ in range(3))
+        norm_kind = next(entries)
+        relative, gated = (bool(next(entries)) for _ in range(2))
         activation = next(entries)
         norm_eps, scale = (_real(next(entries)) for _ in range(2))
         model = Unpacked(
@@ -121,7 +121,7 @@ class Unpacked:
             pre_norm,
             final_norm,
             embedding_norm,
-            rms_norm,
+            norm_kind,
             relative,
             gated,
             activation,
@@ -142,8 +142,11 @@ class Unpacked:
         return hidden if stack.embedding_norm is None else self.norm(hidden, stack.embedding_norm)
 
     def norm(self, hidden: Tensor, norm: Norm) -> Tensor:
-        """LayerNorm or RMSNorm."""
-        if self.rms_norm:
+        """A norm; of kind 2, it adds eps to the unbiased standard deviation."""
+        if self.norm_kind == 2:
+            centred = hidden - hidden.mean(dim=-1, keepdim=True)
+            return centred / (hidden.std(dim=-1, keepdim=True) + self.norm_eps) * norm[0] + norm[1]
+        if self.norm_kind == 1:
             mean_square = hidden.square().mean(dim=-1, keepdim=True)
             return hidden / (mean_square + self.norm_eps).sqrt() * norm[0]
         return F.layer_norm(hidden, (self.d_model,), *norm, eps=self.norm_eps)

@@ -75,9 +75,7 @@ LinearProblem Layers::problem(const Linear& linear, const NormInput& in, float* 
   problem.row_limit = static_cast<int>(rows_);
   problem.linear = linear;
   problem.in = in;
-  problem.norm_size = static_cast<int>(model_.d_model);
-  problem.norm_eps = static_cast<float>(model_.norm_eps);
-  problem.rms_norm = model_.rms_norm;
+  problem.norm_form = model_.norm_form();
   problem.out = out;
   problem.out_stride = out_stride;
   problem.width = static_cast<int>(model_.attention_width());
@@ -98,14 +96,8 @@ void Layers::launch_linear(const LinearProblem& problem) const {
 }
 
 void Layers::norm(const LayerNorm& norm, float* rows) const {
-  const NormProblem problem{work_.status,
-                            norm,
-                            static_cast<int>(model_.d_model),
-                            static_cast<int>(model_.d_stride()),
-                            static_cast<float>(model_.norm_eps),
-                            model_.rms_norm,
-                            rows,
-                            rows};
+  const NormProblem problem{
+      work_.status, norm, model_.norm_form(), static_cast<int>(model_.d_stride()), rows, rows};
   launch("norm", norm_kernel, row_blocks(rows_), kRowThreads, stream_, problem);
 }
 

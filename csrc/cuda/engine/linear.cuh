@@ -43,7 +43,7 @@ __device__ void block_moments(const LinearProblem& problem, int first_row, Momen
     const float* rows[kTogether];
     for (int r = 0; r < kTogether; ++r)
       rows[r] = in.rows + min(first_row + first + r * kWarps, problem.row_limit - 1) * in.stride;
-    const Moments result = row_moments(rows, problem.norm_size, problem.norm_eps, problem.rms_norm);
+    const Moments result = row_moments(rows, problem.norm_form);
     if (lane_index() < kTogether) moments[first + lane_index() * kWarps] = result;
   }
   __syncthreads();

@@ -60,11 +60,11 @@ struct Columns {
   }
 };
 
-// Mean (0 for an RMS norm) and 1 / deviation. Lane l computes those of row l % kRows: dividing for
-// one row after the other would take twice the time.
+// Mean (0 for an RMS norm) and 1 / deviation, see NormForm. Lane l computes those of row l % kRows:
+// dividing for one row after the other would take twice the time.
 template <int kRows>
-__device__ Moments row_moments(const float* const (&rows)[kRows], int size, float eps, bool rms) {
-  const Columns<kRows> columns(rows, size);
+__device__ Moments row_moments(const float* const (&rows)[kRows], const NormForm& form) {
+  const Columns<kRows> columns(rows, form.size);
   const auto mine = [](const float (&sums)[kRows]) {
     float sum = sums[0];
 #pragma unroll
@@ -72,14 +72,14 @@ __device__ Moments row_moments(const float* const (&rows)[kRows], int size, floa
     return sum;
   };
   float totals[kRows] = {}, squares[kRows] = {}, means[kRows];
-  if (!rms) columns.add(totals, [](float value, int, float sum) { return sum + value; });
-  const float mean = mine(totals) / static_cast<float>(size);
+  if (!form.rms) columns.add(totals, [](float value, int, float sum) { return sum + value; });
+  const float mean = mine(totals) / static_cast<float>(form.size);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) means[r] = __shfl_sync(~0U, mean, r);
   columns.add(squares, [&](float value, int r, float sum) {
     return fmaf(value - means[r], value - means[r], sum);
   });
-  return {mean, 1.0f / sqrtf(mine(squares) / static_cast<float>(size) + eps)};
+  return {mean, 1.0f / (sqrtf(mine(squares) / form.divisor + form.eps) + form.deviation_eps)};
 }
 
 inline __device__ float normalise(const NormInput& in, const Moments& moments, float value,

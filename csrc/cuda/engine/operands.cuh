@@ -23,9 +23,7 @@ struct LinearProblem {
   Linear linear;
   NormInput in;
   NormInput residual;  // rows is null if there is none
-  int norm_size;       // columns of a normalised row without padding
-  float norm_eps;
-  bool rms_norm;
+  NormForm norm_form;
   Activation activation;
   const float* factor;  // [rows, out_stride], or null; may be `out`
   float* out;           // [rows, out_stride]

@@ -104,14 +104,14 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
 struct NormProblem {
   const Status* status;
   LayerNorm norm;
-  int size, stride;
-  float eps;
-  bool rms;
+  NormForm form;
+  int stride;
   const float* in;  // [rows, stride]
   float* out;       // may be `in`
 };
 
-// A warp a row; lane l owns columns l, l + 32, ... Weights beyond `size` are zero, and so is `out`.
+// A warp a row; lane l owns columns l, l + 32, ... Weights beyond its size are zero, and so is
+// `out`.
 inline __global__ void norm_kernel(NormProblem problem) {
   await_previous();
   const int64_t row = blockIdx.x * kRowsOfBlock + warp_index();
@@ -119,7 +119,7 @@ inline __global__ void norm_kernel(NormProblem problem) {
   const NormInput in{problem.norm, problem.in, problem.stride};
   const float* const from[1] = {problem.in + row * problem.stride};
   float* to = problem.out + row * problem.stride;
-  const Moments moments = row_moments(from, problem.size, problem.eps, problem.rms);
+  const Moments moments = row_moments(from, problem.form);
   __syncwarp();  // all have read the row
   write_columns(problem.stride, to, [&](int i) { return normalise(in, moments, from[0][i], i); });
 }

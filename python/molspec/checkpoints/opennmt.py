@@ -95,7 +95,9 @@ def read(path: Path) -> Checkpoint:
     state = _state(stored["model"], stored["generator"])
     _check_options(options, state)
     source, target = (_tokens(stored["vocab"], side) for side in ("src", "tgt"))
-    spec = _spec(options, state, source == target, _norm_eps(stored["model"], options))
+    spec = _spec(options, state, source == target)
+    if any(key.endswith(".a_2") for key in stored["model"]):
+        spec = replace(spec, norm_kind="std")
     inner = (r"feed_forward\.inner\.", f"feed_forward.w_{3 if spec.gated else 1}.")
     weights = take(state, spec, (*_NAMES, inner), absent=_BIASES)
     if source != target:
@@ -105,19 +107,16 @@ def read(path: Path) -> Checkpoint:
 
 
 def _state(model: Mapping[str, Any], generator: Mapping[str, Any]) -> dict[str, Tensor]:
-    """One state dict, named as in 3.x, norms and position tables as molspec has them."""
+    """One state dict, named as in 3.x, position tables as molspec has them."""
     state: dict[str, Tensor] = {}
     for key, value in [*model.items(), *((f"output.{k}", v) for k, v in generator.items())]:
         if not isinstance(value, Tensor):
             raise CheckpointError(f"{key} is a {type(value).__name__}: expected a tensor")
-        if key.endswith(".a_2"):
-            # Biased and unbiased deviation differ by this factor in every row.
-            factor = ((len(value) - 1) / len(value)) ** 0.5
-            state[key.replace(".a_2", ".weight")] = value * factor
-        elif key in _POSITIONS:
+        if key in _POSITIONS:
             state[_POSITIONS[key]] = value[:_MAX_POSITIONS, 0].clone()
         elif not key.endswith(".mask"):  # a buffer of old decoders
-            state[key.replace(".b_2", ".bias").replace("output.0.", "output.")] = value
+            key = key.replace(".a_2", ".weight").replace(".b_2", ".bias")
+            state[key.replace("output.0.", "output.")] = value
     return state
 
 
@@ -137,7 +136,7 @@ def _check_options(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> N
 
 
 def _spec(
-    options: Mapping[str, Any], state: Mapping[str, Tensor], shares_vocabulary: bool, eps: float
+    options: Mapping[str, Any], state: Mapping[str, Tensor], shares_vocabulary: bool
 ) -> ModelSpec:
     source, target = (matrix(state, _EMBEDDING.format(side)) for side in ("encoder", "decoder"))
     if "heads" not in options:
@@ -153,7 +152,7 @@ def _spec(
         max_positions=_MAX_POSITIONS,
         norm="pre",
         norm_kind="rms" if options.get("layer_norm") == "rms" else "layer",
-        norm_eps=eps,
+        norm_eps=float(options.get("norm_eps", 1e-6)),
         positions="learned" if "source_positions" in state else "sinusoidal",
         scale_embedding=True,
         activation=options.get("pos_ffn_activation_fn", "relu").removeprefix("gated-"),
@@ -163,13 +162,6 @@ def _spec(
         source_bos=False,
         source_eos=False,
     )
-
-
-def _norm_eps(model: Mapping[str, Any], options: Mapping[str, Any]) -> float:
-    if any(key.endswith(".a_2") for key in model):
-        # 1e-6 is added to the deviation: about sqrt(variance + 2e-6), if that is about 1.
-        return 2e-6
-    return float(options.get("norm_eps", 1e-6))
 
 
 def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:

@@ -55,7 +55,7 @@ def model(name_or_path: str) -> str:
         "path": str(path),
         "parameters": f"{parameters / 1e6:.1f} million, {checkpoint.dtype}",
         "layers": f"{spec.encoder_layers} encoder, {spec.decoder_layers} decoder, "
-        f"{spec.norm}-norm{' (RMS)' * (spec.norm_kind == 'rms')}, "
+        f"{spec.norm}-norm{'' if spec.norm_kind == 'layer' else f' ({spec.norm_kind})'}, "
         f"{'gated ' * spec.gated}{spec.activation}",
         "width": f"{spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward}",
         "longest": f"{spec.max_positions} positions, {spec.positions}",

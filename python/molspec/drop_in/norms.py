@@ -12,7 +12,6 @@ from torch import Tensor
 from molspec.drop_in.recording import Step
 from molspec.drop_in.stacks import TOLERANCE, Layers, Stack, Sublayer, Weights, difference, put
 
-#: "std" is (x - mean) / (standard deviation + eps), which the engine lacks.
 _KINDS = ("layer", "rms", "std")
 #: The eps of norms in single operations is found up to this.
 _SAME_EPS = 1e-9
@@ -59,12 +58,6 @@ def find_norms(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dic
             f"{wrong[0].name} is not as in a {place.norm}-norm model of {place.norm_kind} norms, "
             f"as {len(found) - count} of {len(found)} are; the nearest differs by "
             f"{wrong[0].difference:.2g}"
-        )
-    if place.norm_kind == "std":
-        nearest = next(each for _, other, each, _ in tried if other[1:] == place[1:])
-        raise ValueError(
-            "the norms are (x - mean) / (standard deviation + eps), which the engine lacks; the "
-            f"nearest, layer norms, differ by {max(norm.difference for norm in nearest):.2g}"
         )
     eps = [norm.eps for norm in found if norm.step is not None]
     if max(eps) - min(eps) > _SAME_EPS:

@@ -31,6 +31,7 @@ _ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 #: Their numbers in the table; float16 is for CUDA only, int8 for the CPU only.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
 
+_NORM_KINDS = ("layer", "rms", "std")
 _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 
 
@@ -123,7 +124,7 @@ class _Packer:
             int(spec.norm == "pre"),
             int(spec.final_norm),
             int(spec.embedding_norm),
-            int(spec.norm_kind == "rms"),
+            _NORM_KINDS.index(spec.norm_kind),
             int(spec.positions == "relative"),
             int(spec.gated),
             _ACTIVATIONS[spec.activation],

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from molspec.common.fields import check_counts, check_fields, setting
 
 Norm = Literal["post", "pre"]
-NormKind = Literal["layer", "rms"]
+NormKind = Literal["layer", "rms", "std"]
 Positions = Literal["sinusoidal", "learned", "relative"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 HeadKind = Literal["low-rank", "blockwise"]
@@ -56,6 +56,7 @@ class ModelSpec:
     max_positions: int = 512
     norm: Norm = "post"
     #: "rms" divides by the root of the mean square (Zhang and Sennrich 2019): no mean, no bias.
+    #: "std" divides by the unbiased standard deviation plus norm_eps (The Annotated Transformer).
     norm_kind: NormKind = "layer"
     norm_eps: float = field(default=1e-5, metadata={"above": 0, "most": 1})
     #: One more normalisation after the last layer of each stack.
@@ -97,6 +98,8 @@ class ModelSpec:
         counts = [each.name for each in fields(self) if each.type == "int"]
         check_counts(self, **{name: _MOST.get(name, _MOST_OF_ALL) for name in counts})
         self._check_attention()
+        if self.norm_kind == "std" and self.d_model < 2:
+            raise ValueError("d_model is 1: expected at least 2 for the norm_kind std")
         if self.shared_embedding and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 f"shared_embedding needs one vocabulary size, got source_vocab_size "
@@ -218,7 +221,7 @@ class ModelSpec:
 
     def _norm(self, name: str) -> _Shapes:
         yield f"{name}.weight", (self.d_model,)
-        if self.biases and self.norm_kind == "layer":
+        if self.biases and self.norm_kind != "rms":
             yield f"{name}.bias", (self.d_model,)
 
 

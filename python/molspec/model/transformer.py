@@ -156,7 +156,17 @@ class Transformer(nn.Module):
 def _norm(spec: ModelSpec) -> nn.Module:
     if spec.norm_kind == "rms":
         return nn.RMSNorm(spec.d_model, spec.norm_eps)
-    return nn.LayerNorm(spec.d_model, spec.norm_eps, bias=spec.biases)
+    kind = nn.LayerNorm if spec.norm_kind == "layer" else _StdNorm
+    return kind(spec.d_model, spec.norm_eps, bias=spec.biases)
+
+
+class _StdNorm(nn.LayerNorm):
+    """Divides by the unbiased standard deviation plus eps."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        centred = hidden - hidden.mean(dim=-1, keepdim=True)
+        normal = self.weight * centred / (hidden.std(dim=-1, keepdim=True) + self.eps)
+        return normal if self.bias is None else normal + self.bias
 
 
 class _Stack(nn.Module):

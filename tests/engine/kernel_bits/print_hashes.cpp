@@ -138,7 +138,10 @@ void print_linear(const char* name, void (*kernel)(const LinearProblem&), molspe
 void print_norms(const Kernels& kernels) {
   Hash hash;
   for (int size : {1, 15, 16, 37, 100, 257}) {
-    for (bool rms : {false, true}) {
+    for (int kind = 0; kind < (size == 1 ? 2 : 3); ++kind) {
+      const auto divisor = static_cast<float>(kind == 2 ? size - 1 : size);
+      const molspec::NormForm form{size, kind == 1, divisor, kind == 2 ? 0.0f : 1e-5f,
+                                   kind == 2 ? 1e-5f : 0.0f};
       Random random(size);
       const int rows = 3, stride = rounded_up(size, kLanes);
       Floats in = random.floats(rows * stride), weight = random.floats(stride),
@@ -146,8 +149,7 @@ void print_norms(const Kernels& kernels) {
       for (int row = 0; row < rows; ++row)
         for (int i = size; i < stride; ++i) in[row * stride + i] = 0.0f;
       for (int i = size; i < stride; ++i) weight[i] = bias[i] = 0.0f;
-      kernels.layer_norm(
-          {rows, size, stride, in.data(), weight.data(), bias.data(), 1e-5f, rms, out.data()});
+      kernels.layer_norm({rows, form, stride, in.data(), weight.data(), bias.data(), out.data()});
       hash.add(out);
     }
   }
