@@ -124,7 +124,9 @@ class ModelItem(BaseModel):
 
 
 class Models(BaseModel):
-    """The served models, and the limits of a request."""
+    """The served models, what else the server does, and the limits of a request."""
 
     models: list[ModelItem]
+    stock: Annotated[int | None, Field(description="Molecules for sale, if it knows any.")]
+    plans: Annotated[bool, Field(description="Whether /v1/plan answers.")]
     limits: dict[str, int | float]
