@@ -13,7 +13,7 @@ from molspec.common.workers import DIED
 from molspec.files import OutputContext, Query
 from molspec.planners.formats import FORMATS
 from molspec.planners.routes import Plan, Route, Step
-from tests.files.test_report import _Tags
+from tests.files.pages import Tags
 
 STEPS = {
     "CC(=O)Nc1ccccc1": Step("CC(=O)Nc1ccccc1", ("CC(=O)Cl", "Nc1ccccc1"), math.log(0.5)),
@@ -99,7 +99,7 @@ def test_table_has_one_row_per_target() -> None:
 
 def test_page_shows_drawings_and_steps() -> None:
     page = written("html")
-    tags = _Tags()
+    tags = Tags()
     tags.feed(page)
     assert tags.open == []
     assert page.count("<svg") == 3 + 4  # targets that are molecules, and a tree

@@ -19,7 +19,7 @@ from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 
 #: For planners: different molecules only, each once, and no wider beams: expanding another molecule
 #: helps more than further predictions for this one.
-_USABLE = {
+USABLE: dict[str, Any] = {
     "merge_duplicates": True,
     "drop_invalid": True,
     "drop_unchanged": True,
@@ -55,7 +55,7 @@ class Expander:
         self.model = model
         self.cache = AnswerCache() if cache is None else cache
         self._mass = mass
-        self._options = PredictOptions(**{**_USABLE, **given})
+        self._options = PredictOptions(**{**USABLE, **given})
 
     @classmethod
     def load(

@@ -12,10 +12,14 @@ from molspec.text.correspondence import Same, corresponding_atoms
 
 @dataclass
 class Change:
-    """Atoms and bonds of one molecule that the reaction changes."""
+    """Atoms and bonds of one molecule that the reaction changes.
+
+    there: for a reactant, the atom of the product for each of its own that corresponds.
+    """
 
     atoms: set[int] = field(default_factory=set)
     bonds: set[int] = field(default_factory=set)
+    there: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 def changes(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> tuple[list[Change], Change]:
@@ -29,7 +33,9 @@ def changes(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> tuple[list[Chan
     of_reactants = []
     for number, reactant in enumerate(reactants):
         there = {ours: (0, theirs) for theirs, (index, ours) in same.items() if index == number}
-        of_reactants.append(_change(reactant, [product], there, keeps_own_bonds=True))
+        change = _change(reactant, [product], there, keeps_own_bonds=True)
+        change.there = {ours: theirs for ours, (_, theirs) in there.items()}
+        of_reactants.append(change)
     return of_reactants, _change(product, reactants, same, keeps_own_bonds=False)
 
 
