@@ -148,6 +148,8 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     with gzip.open(tmp_path / "a.json.gz", "wt") as stream:
         stream.write(text)
     assert set(read_stock(tmp_path / "a.json.gz")) == {"CCO", "NCCN"}
+    (tmp_path / "a.jsonl").write_text('{"smiles": "OCC"}\n{"smiles": "NCCN"}\n')
+    assert set(read_stock(tmp_path / "a.jsonl")) == {"CCO", "NCCN"}
 
 
 @pytest.mark.parametrize(

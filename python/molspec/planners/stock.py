@@ -152,8 +152,8 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
 def _opened(path: Path) -> Iterator[Source]:
     """The stock as a file of queries."""
     endings = [ending for ending in map(str.lower, path.suffixes) if ending not in COMPRESSED]
-    if endings[-1:] == [".json"]:
-        yield Source(str(path), "csv", _lines_of_json(path))
+    if endings[-1:] in ([".json"], [".jsonl"], [".ndjson"]):
+        yield Source(str(path), "csv", _lines_of_json(path, endings[-1] != ".json"))
     elif endings[-1:] in ([".h5"], [".hdf5"]):
         yield Source(str(path), "smi", iter(_keys_of_hdf5(path)))
     else:
@@ -161,14 +161,16 @@ def _opened(path: Path) -> Iterator[Source]:
             yield source
 
 
-def _lines_of_json(path: Path) -> Iterator[str]:
+def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
     """A table of a list of molecules or of objects, as ASKCOS' buyables, or of a name by molecule.
+
+    is_lines: whether each line is one of the list.
 
     Raises ValueError, naming the file, for other JSON.
     """
     try:
         with open_bytes(path) as data:
-            values = json.load(data)
+            values = [json.loads(each) for each in data] if is_lines else json.load(data)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if isinstance(values, dict):
