@@ -69,7 +69,7 @@ def section(answer: Answer, context: OutputContext) -> str:
         '<section><div class="query">',
         f"<h2>{escape(one_line(answer.identifier))}</h2>",
         f'<span class="label">{query}</span>',
-        *drawn(result.query),
+        *drawn(answer.query.smiles),
     ]
     if answer.note:
         parts.append(f'<p class="note">{escape(answer.note)}</p>')
@@ -77,10 +77,10 @@ def section(answer: Answer, context: OutputContext) -> str:
     if result.predictions:
         parts.append('<ol class="answers">')
         for rank, prediction in enumerate(result.predictions, start=1):
-            parts += _item(rank, prediction, answered, context, answer.doubt(prediction))
+            parts += _item(rank, prediction, answered, context, result.doubt(prediction))
         parts.append("</ol>")
     else:
-        parts.append(f'<p class="error">{escape(result.error or "no answer")}</p>')
+        parts.append(f'<p class="error">{escape(answer.error or "no answer")}</p>')
     return "\n".join([*parts, "</section>\n"])
 
 
