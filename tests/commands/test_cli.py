@@ -369,15 +369,20 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     for _ in range(2):
         assert run("convert", "retro", str(tmp_path / "mine"), "--dtype", "bfloat16") == 0
     assert read(tmp_path / "mine").dtype == "bfloat16"
-    assert run("convert", "retro", str(tmp_path / "mine")) == 2
-    assert run("convert", "retro", str(tmp_path / "other"), "--dtype", "int8") == 2
-    assert run("convert", str(tmp_path / "absent"), str(tmp_path / "other")) == 2
-    assert run.err == (
-        f"molspec: {tmp_path / 'mine'}: exists already\n"
-        "molspec: dtype is 'int8': expected one of float32, float16, bfloat16\n"
-        f"molspec: no model '{tmp_path / 'absent'}': expected product or retro, "
-        "or the path of a checkpoint\n"
-    )
+    mine, absent, other = (str(tmp_path / name) for name in ("mine", "absent", "other"))
+    for arguments, message in (
+        (("retro", mine), f"{mine}: exists already"),
+        (
+            ("retro", other, "--dtype", "int8"),
+            "dtype is 'int8': expected one of float32, float16, bfloat16",
+        ),
+        (
+            (absent, other),
+            f"no model '{absent}': expected product or retro, or the path of a checkpoint",
+        ),
+    ):
+        assert run("convert", *arguments) == 2
+        assert run.err == f"molspec: {message}\n"
 
 
 @pytest.mark.parametrize(
