@@ -64,7 +64,7 @@ def model(seed: int = 1, dtype: str = "float32") -> Model:
     return Model(checkpoint(seed), dtype)
 
 
-def with_spec(seed: int = 1, k: int = 5) -> Checkpoint:
+def with_spec_drafter(seed: int = 1, k: int = 5) -> Checkpoint:
     """The tiny model, with the tiny model of this seed as its Spec-Drafter."""
     drafter = SpecDrafterWeights(k, SPEC, checkpoint(seed).weights)
     return replace(checkpoint(), spec_drafter=drafter)

@@ -318,7 +318,7 @@ def test_error_for_training_folder_names_its_model(checkpoint: Checkpoint, tmp_p
 @pytest.mark.parametrize("drafter", ["spec", "heads", "tree"])
 def test_a_file_that_is_truncated_later_changes_no_answer(tmp_path: Path, drafter: str) -> None:
     """A mapped file would end the process."""
-    stored = tiny.with_heads() if drafter == "heads" else tiny.with_spec()
+    stored = tiny.with_heads() if drafter == "heads" else tiny.with_spec_drafter()
     write(stored, tmp_path / "model")
     model = load(tmp_path / "model")
     for file in (tmp_path / "model").rglob("*.safetensors"):

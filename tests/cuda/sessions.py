@@ -121,7 +121,7 @@ class DeviceSession(FakeModel):
             sizes = self._executor_type.sizes_of(spec, guess, session)
             assert sizes is not None
             self._executor = self._executor_type(session, spec, guess, sizes, self._ahead)
-        assert self._executor.spec is spec
+        assert self._executor.spec == spec
         return self._executor
 
     def on_stream(self) -> AbstractContextManager[object]:

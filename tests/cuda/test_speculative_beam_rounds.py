@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from molspec._native import SpeculativeBeamSpec
-from molspec.drafting import NoDraft, WindowDrafts
+from molspec.drafting import NoDraft, WindowDrafts, native_options
 from molspec.engine.cuda.beams import SpeculativeBeamExecutor
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Calls, DeviceSession, HostSession, beam_state, run
@@ -32,7 +32,7 @@ class Case:
             max_length=self.max_length,
             length_penalty=self.length_penalty,
             nucleus=self.nucleus,
-            drafter=(self.windows or NoDraft()).native(),
+            drafter=native_options(self.windows or NoDraft()),
         )
 
 

@@ -19,6 +19,7 @@ from molspec.drafting import (
     WindowDrafts,
     build_ngram,
     guess_model,
+    native_options,
     resolve,
 )
 from molspec.text import Vocabulary
@@ -35,7 +36,7 @@ CARBON = VOCABULARY.encode("c")[0]
 def drafter(
     drafting: Drafting, source_ids: list[int], ngram: bytes | None = NGRAM
 ) -> NativeDrafter:
-    native = NativeDrafter(drafting.native(), guess_model(VOCABULARY, ngram))
+    native = NativeDrafter(native_options(drafting), guess_model(VOCABULARY, ngram))
     native.start(source_ids)
     return native
 
@@ -149,7 +150,7 @@ def test_refused_source_leaves_previous_source() -> None:
 def test_token_absent_from_source_matches_nothing_in_it(count: int) -> None:
     """Only the first of many symbols get their own codes; the others match no token."""
     guess = guess_model(Vocabulary(tuple(f"<{index}>" for index in range(700))), None)
-    drafts = NativeDrafter(TreeDraft(4, min_probability=0).native(), guess)
+    drafts = NativeDrafter(native_options(TreeDraft(4, min_probability=0)), guess)
     drafts.start([*range(9, 9 + count)])
     assert drafts.propose([9, 10, 11]).token_ids == [12, 13, 14, 15]
     assert max(drafts.propose([9, 10, 11, 690]).log_probs) > math.log(0.001)
@@ -162,7 +163,7 @@ def test_native_drafter_needs_guess_model() -> None:
 
 @pytest.mark.parametrize("drafting", [NoDraft(), WindowDrafts(), TreeDraft()])
 def test_native_drafter_without_a_source_drafts(drafting: Any) -> None:
-    drafter = NativeDrafter(drafting.native(), guess_model(VOCABULARY, None))
+    drafter = NativeDrafter(native_options(drafting), guess_model(VOCABULARY, None))
     drafter.propose([])
     assert all(0 <= token < VOCABULARY.size for token in drafter.propose([4]).token_ids)
 

@@ -20,6 +20,7 @@ from molspec.drafting import (
     TreeDraft,
     WindowDrafts,
     merged,
+    native_options,
 )
 from molspec.drafting.merging import merge
 from molspec.prediction.model import Model
@@ -135,7 +136,9 @@ def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: in
             self._native: dict[int, Any] = {}
 
         def start(self, row: int, source_ids: Sequence[int]) -> None:
-            self._native[row] = molspec._native.NativeDrafter(windows.native(), model.context.guess)
+            self._native[row] = molspec._native.NativeDrafter(
+                native_options(windows), model.context.guess
+            )
             self._native[row].start(source_ids)
 
         def propose(self, paths: Sequence[Path]) -> list[DraftTree]:

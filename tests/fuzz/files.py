@@ -173,7 +173,7 @@ FORMATS: dict[str, Callable[[], _Files]] = {
     "own": _molspec,
     "own, no hash": _molspec_without_hash,
     "draft heads": lambda: _molspec(tiny.with_heads()),
-    "Spec-Drafter": lambda: _molspec(tiny.with_spec()),
+    "Spec-Drafter": lambda: _molspec(tiny.with_spec_drafter()),
     "Lightning": _lightning,
     "Chemformer": _chemformer,
     "OpenNMT 0.4.1": lambda: _opennmt("0.4.1"),

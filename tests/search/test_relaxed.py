@@ -46,7 +46,7 @@ def token_rows(
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> SpecDraft:
     folder = tmp_path_factory.mktemp("drafters") / "with spec"
-    write(tiny.with_spec(2), folder)
+    write(tiny.with_spec_drafter(2), folder)
     return SpecDraft(model=folder)
 
 

@@ -51,7 +51,7 @@ def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "small model and tree": ModelDraft(small, gamma=2, drafter="tree"),
         "hierarchy": ModelDraft(same, gamma=4, drafter=ModelDraft(small, gamma=2)),
         "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
-        "spec": Model(tiny.with_spec(2)).context.build(SpecDraft()),
+        "spec": Model(tiny.with_spec_drafter(2)).context.build(SpecDraft()),
     }
 
 

@@ -77,7 +77,7 @@ def test_batches_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
-    before = replace(tiny.with_spec().to("float16"), heads=tiny.with_heads().heads)
+    before = replace(tiny.with_spec_drafter().to("float16"), heads=tiny.with_heads().heads)
     queries = tiny.QUERIES[:-1]
     copies = EncodedPairs.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
 

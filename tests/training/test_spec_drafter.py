@@ -11,8 +11,8 @@ import torch
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import load
 from molspec.training.config import SpecDrafterConfig
-from molspec.training.masked import SpecDrafterTrainer, accepted, guesses
-from molspec.training.masked_layout import Lay, causal, published
+from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, guesses
+from molspec.training.spec_drafter_layout import Lay, causal, published
 from tests import tiny
 from tests.conftest import Run
 from tests.training.tiny import answers, assert_equal, interrupted_thrice, write_teacher
