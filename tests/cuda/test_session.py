@@ -20,7 +20,7 @@ from molspec.engine import devices
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executors import Executors
-from molspec.engine.cuda.graphs import Graphs, Staged
+from molspec.engine.cuda.graphs import Staged
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.prediction.model import Model
@@ -29,34 +29,8 @@ from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.streams import Streams
-from tests.prediction.test_model import default_dtype
-
-
-class Recorder(Graphs):
-    """Runs work at once, without graphs. Records the sizes of graphs of steps and rounds, the
-    lengths of encoder graphs, and the number of marks that are not yet waited for.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(torch.device("cpu"))
-        self.sizes: list[Hashable] = []
-        self.encoded: list[int] = []
-        self.unwaited_count = 0
-
-    def run(self, key: Hashable, work: Callable[[], None]) -> None:
-        if isinstance(key, tuple) and key[0] == "encode":
-            self.encoded.append(key[1])
-        else:
-            self.sizes.append(key)
-        work()
-
-    def mark(self) -> Callable[[], None]:
-        self.unwaited_count += 1
-        return self._wait
-
-    def _wait(self) -> None:
-        self.unwaited_count -= 1
+from tests.cuda.streams import Recorder, Streams
+from tests.engine.models import default_dtype
 
 
 class EmulatedEngine(CudaEngine):

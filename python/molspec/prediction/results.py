@@ -98,7 +98,7 @@ class Prediction:
     @cached_property
     def canonical(self) -> str | None:
         """RDKit's canonical SMILES; None if the answer is unfinished or not a molecule."""
-        return canonicalise(self.smiles) if self.finished else None
+        return canonicalise(self.smiles.strip(".")) if self.finished else None
 
     @property
     def is_valid(self) -> bool:

@@ -62,12 +62,17 @@ def _prediction_fields() -> dict[str, Any]:
     }
 
 
+_Note = Annotated[
+    str | None, Field(description="Why it is impossible as it stands; omitted if it is not.")
+]
 if TYPE_CHECKING:
     _Options = _Body
     PredictionItem = BaseModel
 else:
     _Options = create_model("_Options", __base__=_Body, **_option_fields())
-    PredictionItem = create_model("PredictionItem", __doc__="An answer.", **_prediction_fields())
+    PredictionItem = create_model(
+        "PredictionItem", __doc__="An answer.", **_prediction_fields(), note=(_Note, None)
+    )
 
 
 class PredictBody(_Options):
@@ -119,7 +124,9 @@ class ModelItem(BaseModel):
 
 
 class Models(BaseModel):
-    """The served models, and the limits of a request."""
+    """The served models, what else the server does, and the limits of a request."""
 
     models: list[ModelItem]
+    stock: Annotated[int | None, Field(description="Molecules for sale, if it knows any.")]
+    plans: Annotated[bool, Field(description="Whether /v1/plan answers.")]
     limits: dict[str, int | float]
