@@ -52,14 +52,16 @@ def _option_fields() -> dict[str, Any]:
 
 
 def _prediction_fields() -> dict[str, Any]:
-    """A field of an answer for each of `Prediction`."""
-    return {
+    """A field of an answer for each of `Prediction`, and its mark."""
+    described: dict[str, Any] = {
         each.name: (
             Annotated[each.kind, Field(description=each.help)],
             ... if each.by is None else each.default,
         )
         for each in answer_fields()
     }
+    note = Field(description="Why it is impossible as it stands; omitted if it is not.")
+    return {**described, "note": (Annotated[str | None, note], None)}
 
 
 _Note = Annotated[
