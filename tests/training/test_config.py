@@ -24,7 +24,7 @@ from molspec.training.trainer import learning_rate_factor
         ),
         ({"steps": 1, "optimizer": "sgd"}, "optimizer is 'sgd': expected one of muon, adamw"),
         ({"steps": 1, "model": {"d_model": 30}}, "d_model is 30: expected a multiple"),
-        ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width"),
+        ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width; expected d_model"),
         ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
         ({"steps": "6"}, "steps is '6': expected a whole number"),
         ({"steps": 2.5}, r"steps is 2\.5: expected a whole number"),
