@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from molspec._native import Batch, BeamSpec, Hypothesis, NativeDrafter
-from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, guess_model
+from molspec.drafting import (
+    LookAhead,
+    NoDraft,
+    TreeDraft,
+    WindowDrafts,
+    guess_model,
+    native_options,
+)
 from molspec.prediction.model import Model
 from molspec.prediction.results import Result
 from tests import tiny
@@ -136,7 +143,7 @@ def test_sbs_equals_plain_sbs(model: Model, windows: WindowDrafts, beam_size: in
 
 def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int) -> list[list[int]]:
     """The path to every node of the tree of drafts, in order, as a draft of its own."""
-    drafter = NativeDrafter(windows.native(), model.context.guess)
+    drafter = NativeDrafter(native_options(windows), model.context.guess)
     drafter.start(source_ids)
     tree = drafter.propose([] if last == tiny.VOCABULARY.bos_id else [last])
     drafts: list[list[int]] = []

@@ -62,15 +62,19 @@ class Artist:
     async def draw(self, smiles: str, product: str | None) -> dict[str, Any]:
         """As `drawn`. Raises ValueError too if it takes too much time or memory.
 
-        Raises TimeoutError if many others wait, or after some seconds in which they are drawn.
+        Raises TimeoutError if many others wait, or if others are drawn for some seconds. Once it
+        has begun, only the process's own limits end it: on a busy machine they take long.
         """
         if self._waiting >= _MOST_WAITING:
             raise asyncio.TimeoutError
         self._waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            drawing = loop.run_in_executor(self._lane, self._ask, smiles, product)
-            answer = await asyncio.wait_for(drawing, _LONGEST_WAIT)
+            drawing = self._lane.submit(self._ask, smiles, product)
+            ended = asyncio.wrap_future(drawing)
+            await asyncio.wait({ended}, timeout=_LONGEST_WAIT)
+            if drawing.cancel():
+                raise asyncio.TimeoutError
+            answer = await ended
         finally:
             self._waiting -= 1
         if isinstance(answer, ValueError):

@@ -51,7 +51,7 @@ def make_router(service: Service) -> APIRouter:
             with refusing("body"):
                 drawings = Drawings(**await service.artist.draw(body.smiles, body.product))
         except asyncio.TimeoutError:
-            raise BusyError(1) from None
+            raise BusyError(1, "drawings") from None
         if service.stock is not None:
             every = [*drawings.molecules, *filter(None, [drawings.product])]
             names = await service.in_pieces(service.stock.get, [each.smiles for each in every])
