@@ -306,7 +306,6 @@ def test_wrong_use_gives_a_one_line_error_and_status_2(
 @pytest.mark.parametrize(
     "arguments",
     [
-        "",
         "predcit C",
         "predict C --no-such-option",
         "predict C --format xml",
@@ -580,3 +579,8 @@ def test_a_resumed_evaluation_shows_its_progress(
     assert "20/40" in seen.replace(" ", "")
     assert "40/40" in seen
     assert "top-1 100.0 %" in seen
+
+
+def test_molspec_alone_lists_the_commands(run: Run, capfd: Captured) -> None:
+    assert run() == 0
+    assert "Find routes from purchasable molecules to targets." in capfd.readouterr().out

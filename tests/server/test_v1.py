@@ -113,6 +113,13 @@ def test_the_main_component_of_a_salt_is_decoded(client: httpx.Client, served: S
         assert "[Na+]" in refused["error"]
 
 
+def test_a_field_with_a_typo_is_named(client: httpx.Client) -> None:
+    body = {"model": "retro", "queries": ["CCO"], "nbest": 2, "unlike": 1}
+    typo, other = client.post("/v1/predict", json=body).json()["detail"]
+    assert (typo["loc"], typo["msg"]) == (["body", "nbest"], "no such field: did you mean n_best?")
+    assert other["msg"] == "Extra inputs are not permitted"
+
+
 def test_reactants_are_not_a_salt(client: httpx.Client) -> None:
     body = {"model": "retro", "queries": ["CC(=O)Cl.CN"], **SHORT}
     (refused,) = client.post("/v1/predict", json=body).json()["results"]
@@ -189,7 +196,7 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"replacement": False}, "replacement", "expected samples with it"),
         ({"beta": 2}, "beta", "expected verification='relaxed' with it"),
         ({"seconds": 0}, "seconds", "greater than 0"),
-        ({"nbest": 3}, "nbest", "not permitted"),
+        ({"nbest": 3}, "nbest", "did you mean n_best?"),
     ],
 )
 def test_an_invalid_request_names_the_field(
