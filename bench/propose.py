@@ -35,7 +35,7 @@ def cases() -> Iterator[Case]:
     source_ids = vocabulary.encode(_SOURCE)
     prefix_ids = source_ids[:PREFIX_LENGTH]
     for name, drafter in _DRAFTERS.items():
-        native = NativeDrafter(drafter.native(), guess)
+        native = NativeDrafter(drafting.native_options(drafter), guess)
 
         def query(native: NativeDrafter = native) -> None:
             native.start(source_ids)

@@ -1,10 +1,9 @@
 """Makes small faults in the product, one at a time, and counts those that the tests find.
 
-`python -m tests.mutants` copies the checkout to build/mutants, changes a comparison, an operator, a
-constant or a condition there, or removes a statement, builds what the change touches, and runs the
-tests of that folder until one fails. A mutant that lives is a hole in the tests, or means the same
-as the code (`<` for `<=` where both are never equal): only a reader can tell. The seed gives the
-same mutants while their lines stay the same, so runs before and after a change compare.
+`python -m tests.mutants` copies the checkout to build/mutants, changes an operator, a constant or a
+condition there, or removes a statement, builds, and runs the tests of that folder until one fails.
+A mutant that lives is a hole in the tests or means the same as the code: only a reader can tell. A
+seed gives the same mutants while their lines stay, so runs before and after a change compare.
 
     python -m tests.mutants --seed 1 --count 50 --results killed.txt csrc/rules csrc/search
 
@@ -16,13 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build/mutants"
@@ -51,22 +50,8 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__
 """
 
 
-class Mutant(NamedTuple):
-    """One line of a file, changed."""
-
-    path: str
-    index: int
-    old: str
-    new: str
-
-    @property
-    def name(self) -> str:
-        """The file and both lines, which stay if other lines change."""
-        return f"{self.path}: {self.old.strip()} -> {self.new.strip()}"
-
-
-def mutants(folder: str) -> Iterator[Mutant]:
-    """Every mutant of a folder."""
+def mutants(folder: str) -> Iterator[tuple[str, int, str, str]]:
+    """Every mutant of a folder: the file, the index of the line, the line, what it becomes."""
     for path in sorted((ROOT / folder).rglob("*")):
         if path.suffix not in {".h", ".cpp", ".py"} or path.name.startswith("bind_"):
             continue
@@ -79,32 +64,24 @@ def mutants(folder: str) -> Iterator[Mutant]:
             for pattern, new in _CHANGES:
                 for found in re.finditer(pattern, code):
                     changed = code[: found.start()] + found.expand(new) + code[found.end() :]
-                    yield Mutant(str(path.relative_to(ROOT)), index, line, changed)
-
-
-def copied() -> None:
-    """Bring the copy up to date; a file that did not change keeps its time."""
-    listed = subprocess.run(("git", "ls-files"), cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    files = {COPY / "tree" / name: ROOT / name for name in listed.stdout.decode().splitlines()}
-    texts = {target: source.read_bytes() for target, source in files.items() if source.is_file()}
-    texts[COPY / "site/sitecustomize.py"] = _SITE.encode()
-    for target, text in texts.items():
-        if not target.is_file() or target.read_bytes() != text:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text)
+                    yield str(path.relative_to(ROOT)), index, line, changed
 
 
 def configured() -> None:
-    """Prepare the build of the copy."""
+    """Bring the copy up to date, where no file that is the same gets a new time; prepare builds."""
+    listed = subprocess.check_output(("git", "ls-files"), cwd=ROOT, text=True).splitlines()
+    texts = {COPY / "tree" / name: ROOT / name for name in listed if (ROOT / name).is_file()}
+    contents = {path: source.read_bytes() for path, source in texts.items()}
+    for path, content in (contents | {COPY / "site/sitecustomize.py": _SITE.encode()}).items():
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
     where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
-    options = {
-        "CMAKE_BUILD_TYPE": "Release",
-        "MOLSPEC_CUDA": "OFF",
-        "Python_EXECUTABLE": sys.executable,
-        "pybind11_DIR": where.strip(),
-    }
-    command = ("cmake", "-S", COPY / "tree", "-B", COPY / "build", "-G", "Ninja")
-    subprocess.run((*command, *(f"-D{key}={options[key]}" for key in options)), check=True)
+    # Debug is without optimisation over all files, which takes long.
+    options = ("-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-O1", "-DMOLSPEC_CUDA=OFF")
+    paths = (f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={where.strip()}")
+    command = ("cmake", "-S", COPY / "tree", "-B", COPY / "build", *options, *paths)
+    subprocess.run(command, check=True)
 
 
 def built() -> bool:
@@ -118,35 +95,30 @@ def built() -> bool:
 
 def passes(folders: Sequence[str], seconds: float) -> bool:
     """Whether all tests of these folders pass in the copy, in this time."""
-    paths = os.pathsep.join((str(COPY / "site"), str(COPY / "tree/python")))
+    environment = os.environ | {"PYTHONPATH": f"{COPY / 'site'}:{COPY / 'tree/python'}"}
     tests = (f"tests/{folder}" for folder in folders)
-    command = (sys.executable, "-m", "pytest", "-x", "-n2", "-p", "no:cacheprovider", *tests)
-    environment = os.environ | {"PYTHONPATH": paths}
-    started = subprocess.Popen(
-        command,
-        cwd=COPY / "tree",
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    command = (sys.executable, "-m", "pytest", "-x", "-n2", *tests)
+    where = {"cwd": COPY / "tree", "env": environment, "stdout": subprocess.DEVNULL}
+    started = subprocess.Popen(command, **where, start_new_session=True)
     try:
         return started.wait(seconds) == 0
     except subprocess.TimeoutExpired:
-        os.killpg(started.pid, 9)
         return False
+    finally:
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
 
 
-def outcome(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
-    """Make the mutant in the copy, and take it back."""
-    path = COPY / "tree" / mutant.path
+def outcome(name: str, index: int, new: str, folders: Sequence[str]) -> str:
+    """Change a line of the copy, and take the change back."""
+    path = COPY / "tree" / name
     text = path.read_text()
     lines = text.splitlines()
-    lines[mutant.index] = mutant.new
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join((*lines[:index], new, *lines[index + 1 :], "")))
     try:
-        if mutant.path.startswith("csrc") and not built():
+        if name.startswith("csrc") and not built():
             return "is not built"
-        return "lives" if passes(tests, seconds) else "killed"
+        return "lives" if passes(folders, 600) else "killed"
     finally:
         path.write_text(text)
 
@@ -157,14 +129,14 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", default=list(TESTS), help="of the product")
     parser.add_argument("--count", type=int, default=50, help="mutants, of those that are built")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=600, help="after which a mutant is killed")
     parser.add_argument("--results", type=Path, default=ROOT / "build/mutants.txt")
     given = parser.parse_args()
-    found = {
-        each.name: (each, TESTS[folder]) for folder in given.folders for each in mutants(folder)
+    found = {  # by the file and both lines, which stay if other lines change
+        f"{path}: {old.strip()} -> {new.strip()}": (path, index, new, TESTS[folder])
+        for folder in given.folders
+        for path, index, old, new in mutants(folder)
     }
     drawn = sorted(found, key=lambda name: sha256(f"{given.seed} {name}".encode()).digest())
-    copied()
     configured()
     if not built():
         sys.exit("the checkout is not built")
@@ -172,14 +144,14 @@ def main() -> None:
     if given.results.is_file():
         lines = given.results.read_text().splitlines()
         known = {name: result for result, name in (line.split("\t") for line in lines)}
-    elif not passes(sorted({test for _, tests in found.values() for test in tests}), 3600):
+    elif not passes(sorted({test for *_, tests in found.values() for test in tests}), 3600):
         sys.exit("the tests fail as they are")
     counts: Counter[str] = Counter()
     for name in drawn:
         if counts["killed"] + counts["lives"] == given.count:
             break
         if name not in known:
-            known[name] = outcome(*found[name], given.seconds)
+            known[name] = outcome(*found[name])
             with given.results.open("a") as results:
                 results.write(f"{known[name]}\t{name}\n")
         counts[known[name]] += 1

@@ -45,7 +45,7 @@ class Continuations : public CachedPaths {
     }
     return out;
   }
-  void plan(const std::vector<DraftTree>& proposed) {
+  void plan(const std::vector<AdmittedTree>& proposed) {
     const std::vector<Path> waiting = paths();
     if (proposed.size() != waiting.size())
       throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
@@ -56,7 +56,7 @@ class Continuations : public CachedPaths {
       if (Drafter* drafter = drafters_[state.row].get()) {
         drafter->propose(state.sequence.token_ids, state.drafts);
       } else {
-        state.drafts = admitted(proposed[next++], model_->roles());
+        state.drafts = proposed[next++].for_vocabulary(model_->roles());
       }
     }
     stage();

@@ -58,8 +58,8 @@ auto copy_text(const GuessModel& model, const Ids& source_ids) {
 }
 
 void bind_options(py::module_& module) {
-  py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
-  py::class_<ExternalOptions>(module, "ExternalOptions").def(py::init<>());
+  bind_value(py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>()));
+  bind_value(py::class_<ExternalOptions>(module, "ExternalOptions").def(py::init<>()));
   bind_fields(py::class_<WindowOptions>(module, "WindowOptions"),
               REQUIRED(WindowOptions, draft_length), REQUIRED(WindowOptions, draft_count),
               REQUIRED(WindowOptions, even), REQUIRED(WindowOptions, dilution),
@@ -68,12 +68,7 @@ void bind_options(py::module_& module) {
   bind_fields(py::class_<TreeOptions>(module, "TreeOptions"), REQUIRED(TreeOptions, node_budget),
               REQUIRED(TreeOptions, max_depth), REQUIRED(TreeOptions, min_probability))
       .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
-  // The variant, as Python writes it.
-  const py::object either = py::module_::import("operator").attr("or_");
-  py::object options = module.attr("NoDraftOptions");
-  for (const char* name : {"WindowOptions", "TreeOptions", "ExternalOptions"})
-    options = either(options, module.attr(name));
-  module.attr("DrafterOptions") = options;
+  module.attr("DrafterOptions") = union_of(std::type_identity<DrafterOptions>());
 }
 
 }  // namespace
@@ -105,6 +100,7 @@ void bind_tree(py::module_& module) {
         return py::str("DraftTree(token_ids={}, parents={}, log_probs={})")
             .format(tree.token_ids, tree.parents, tree.log_probs);
       });
+  py::class_<AdmittedTree, DraftTree>(module, "AdmittedTree");  // made by GuessModel.admitted
 }
 
 void bind_drafting(py::module_& module) {
@@ -117,7 +113,7 @@ void bind_drafting(py::module_& module) {
       .def(
           "admitted",
           [](const GuessModel& model, const DraftTree& tree) {
-            return admitted(tree, model.roles());
+            return AdmittedTree(tree, model.roles());
           },
           py::arg("tree"))
       .def("copy_text", &copy_text)

@@ -44,7 +44,8 @@ void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
 
 }  // namespace
 
-DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
+AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
+    : vocab_size_(roles.vocab_size()), special_(roles.special()) {
   const size_t count = proposed.token_ids.size();
   if (proposed.parents.size() != count || proposed.log_probs.size() != count)
     throw_invalid("a proposed tree has ", count, " token_ids, ", proposed.parents.size(),
@@ -52,7 +53,6 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
                   " log_probs: expected as many of each");
   constexpr float kSlack = 1e-4F;  // for rounding errors
   if (!proposed.drawn_from.empty()) check_drawn_from(proposed, roles);
-  DraftTree tree;
   std::vector<int32_t> places(count, DraftTree::kNone);
   for (size_t i = 0; i < count; ++i) {
     const int32_t token = proposed.token_ids[i], parent = proposed.parents[i];
@@ -65,19 +65,24 @@ DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles) {
                 "at most its parent's, ", proposed.log_prob(parent));
     const int32_t before = parent == DraftTree::kRoot ? parent : places[parent];
     if (before == DraftTree::kNone || roles.special().holds(token)) continue;
-    places[i] = tree.child(before, token);
+    places[i] = child(before, token);
     if (places[i] == DraftTree::kNone) {
-      places[i] = tree.add(token, before, log_prob);
+      places[i] = add(token, before, log_prob);
     } else {
-      float& known = tree.log_probs[places[i]];
+      float& known = log_probs[places[i]];
       known = std::max(known, log_prob);
     }
   }
   // What is left of a chain is its beginning.
-  const auto rows = static_cast<std::ptrdiff_t>(tree.token_ids.size()) * roles.vocab_size();
+  const auto rows = static_cast<std::ptrdiff_t>(token_ids.size()) * roles.vocab_size();
   if (!proposed.drawn_from.empty())
-    tree.drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
-  return tree;
+    drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
+}
+
+const DraftTree& AdmittedTree::for_vocabulary(const TokenRoles& roles) const {
+  if (vocab_size_ != roles.vocab_size() || !(special_ == roles.special()))
+    throw_invalid("a proposed tree was admitted for another vocabulary");
+  return *this;
 }
 
 }  // namespace molspec

@@ -49,13 +49,23 @@ struct DraftTree {
   }
 };
 
-// Checks a tree of an external drafter and makes it fit for searches: drops BOS, EOS, PAD and UNK
-// with the nodes after them, and merges equal siblings, with the greater of their probabilities.
-// Throws std::invalid_argument, naming the entry, for arrays of different sizes, an id outside the
-// vocabulary, a parent that is not before its child, a log-prob that is positive, NaN or greater
-// than its parent's; and for drawn_from of another size, of a tree that is not a chain, or with
-// invalid probabilities or probabilities of tokens that cannot be drafted.
-DraftTree admitted(const DraftTree& proposed, const TokenRoles& roles);
+// A tree of an external drafter, checked once for a vocabulary and made fit for searches: without
+// BOS, EOS, PAD and UNK and the nodes after them, and with equal siblings merged, which get the
+// greater of their probabilities.
+class AdmittedTree : public DraftTree {
+ public:
+  // Throws std::invalid_argument, naming the entry, for arrays of different sizes, an id outside
+  // the vocabulary, a parent that is not before its child, a log-prob that is positive, NaN or
+  // greater than its parent's; and for drawn_from of another size, of a tree that is not a chain,
+  // or with invalid probabilities or probabilities of tokens that cannot be drafted.
+  AdmittedTree(const DraftTree& proposed, const TokenRoles& roles);
+  // The tree. Throws std::invalid_argument if it was checked for another vocabulary.
+  const DraftTree& for_vocabulary(const TokenRoles& roles) const;
+
+ private:
+  int32_t vocab_size_;
+  SpecialIds special_;
+};
 
 struct TreeOptions {
   int node_budget;
@@ -63,6 +73,7 @@ struct TreeOptions {
   // Paths less likely than this are not drafted: their rows cost more than they save.
   float min_probability;
 
+  bool operator==(const TreeOptions&) const = default;
   float min_log_prob() const { return std::log(min_probability); }
   void check() const {
     require(node_budget >= 1, "node_budget", node_budget, "at least 1");

@@ -6,17 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from molspec.checkpoints import CheckpointError, read
-from molspec.model.transformer import Transformer
-from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, Chemformer, store
-
-SPECIAL = {"start": "^", "end": "&", "pad": "<PAD>", "unknown": "?", "mask": "<MASK>"}
-VOCABULARIES = {
-    "bart_vocab.json": json.dumps(
-        {"properties": {"special_tokens": SPECIAL}, "vocabulary": list(TOKENS)}
-    ),
-    "bart_vocab.txt": "".join(f"{token}\n" for token in TOKENS),
-}
+from molspec.checkpoints import CheckpointError, convert, read
+from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, VOCABULARIES, Chemformer, store
+from tests.checkpoints.damage import ABSENT, put
+from tests.checkpoints.twin import twin_logits
 
 
 @pytest.fixture
@@ -42,35 +35,27 @@ def test_logits_match_chemformer(save: Any, vocabulary: str) -> None:
     assert checkpoint.vocabulary.tokens == TOKENS
     assert checkpoint.vocabulary.special_ids == (0, 2, 3, 1)
     assert checkpoint.spec.max_positions == MAX_LENGTH
-    twin = Transformer(checkpoint.spec).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
     source = torch.tensor([[2, *checkpoint.vocabulary.encode("Cc1O(N)"), 3]])
     target = torch.tensor([[2, *checkpoint.vocabulary.encode("N(Cc)O")]])
     with torch.no_grad():
         expected = model(source.T, target.T)[:, 0]
-        torch.testing.assert_close(twin(source, target)[0], expected, atol=1e-4, rtol=1e-5)
+    found = twin_logits(checkpoint, source, target)[0]
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
     assert expected.std() > 1
     assert read(folder).spec == checkpoint.spec
 
 
-DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
-    "no state": (lambda c: c.pop("state_dict"), "no state_dict in it: not a Chemformer"),
-    "no positions": (lambda c: c["state_dict"].pop("pos_emb"), "missing weights: pos_emb"),
-    "no size": (
-        lambda c: c["hyper_parameters"].pop("num_heads"),
-        "hyper_parameters lack num_heads",
-    ),
-    "a weight": (
-        lambda c: c["state_dict"].pop("decoder.layers.1.norm3.bias"),
-        "missing weights: decoder.layers.1.norm3.bias",
-    ),
+DAMAGE = {
+    "no state_dict in it: not a Chemformer": ("state_dict",),
+    "missing weights: pos_emb": ("state_dict", "pos_emb"),
+    "hyper_parameters lack num_heads": ("hyper_parameters", "num_heads"),
+    "missing weights: decoder.layers.1.norm3.bias": ("state_dict", "decoder.layers.1.norm3.bias"),
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_error_names_folder_and_damage(save: Any, kind: str) -> None:
-    change, message = DAMAGE[kind]
-    folder = save(Chemformer(), change=change)
+@pytest.mark.parametrize("message", DAMAGE)
+def test_error_names_folder_and_what_is_missing(save: Any, message: str) -> None:
+    folder = save(Chemformer(), change=put(ABSENT, *DAMAGE[message]))
     with pytest.raises(CheckpointError, match=rf"^{folder}: {message}"):
         read(folder)
 
@@ -78,8 +63,16 @@ def test_error_names_folder_and_damage(save: Any, kind: str) -> None:
 def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     save(Chemformer(), "bart_vocab.txt")
     folder = save(Chemformer())
-    with pytest.raises(CheckpointError, match=r"has 2 vocabularies, .*: bart_vocab.json, bart"):
+    message = r"has 2 vocabularies; molspec convert --vocabulary names one: bart_vocab.json, bart"
+    with pytest.raises(CheckpointError, match=message):
         read(folder)
+    for name in VOCABULARIES:
+        converted = convert(folder, folder / f"of {name}", vocabulary=folder / name)
+        assert (
+            read(folder / f"of {name}").vocabulary.tokens == converted.vocabulary.tokens == TOKENS
+        )
+    with pytest.raises(CheckpointError, match=r"other\.txt: No such file"):
+        read(folder, folder / "other.txt")
     (folder / "bart_vocab.txt").unlink()
     (folder / "bart_vocab.json").write_text(json.dumps({"vocabulary": ["<PAD>", "C"]}))
     with pytest.raises(CheckpointError, match=r"bart_vocab.json lacks the special tokens \^, &, "):

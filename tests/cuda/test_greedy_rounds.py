@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, TreeOptions
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -33,7 +33,7 @@ STATES = LIMITS["tree_states"]
 
 
 def spec_of(drafter: Drafting, max_length: int) -> SequenceSpec:
-    return SequenceSpec(max_length=max_length, drafter=drafter.native())
+    return SequenceSpec(max_length=max_length, drafter=native_options(drafter))
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 11, 24])
@@ -113,7 +113,7 @@ def test_device_trees_equal_host_trees(
     cuda: Emulator, seed: int, rewrites: bool, molecules: int, length: int
 ) -> None:
     cuda.set(seed)
-    options, guess = TreeDraft(node_budget=16).native(), train_guess(rewrites)
+    options, guess = native_options(TreeDraft(node_budget=16)), train_guess(rewrites)
     assert isinstance(options, TreeOptions)
     draw = random.Random(seed)
     source = tiny.VOCABULARY.encode(SOURCE * molecules)
@@ -137,7 +137,7 @@ def test_device_trees_equal_host_trees(
 
 @pytest.mark.parametrize("barrier", [1, 3])  # before the jobs of the first and of the second turn
 def test_a_tree_needs_its_barriers(cuda: Emulator, barrier: int) -> None:
-    options = TreeDraft(node_budget=16, min_probability=0.0).native()
+    options = native_options(TreeDraft(node_budget=16, min_probability=0.0))
     assert isinstance(options, TreeOptions)
 
     def grow() -> object:

@@ -11,13 +11,12 @@ import pytest
 from molspec import _native
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.folder import write
-from molspec.drafting import LookAhead, ModelDraft, NoDraft, Path, merged
+from molspec.drafting import LookAhead, ModelDraft, NoDraft, Path, merged, native_options
 from molspec.model.spec import ModelSpec
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
 from tests.engine.models import random_weights
-from tests.prediction.test_decoder import drafting_model
 
 SHORT = tiny.QUERIES[:-1]
 MAX_LENGTH = 30
@@ -25,7 +24,7 @@ MAX_LENGTH = 30
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +77,7 @@ def test_drafts_of_identical_model_are_accepted(model: Model, folder: FilePath) 
 
 def test_drafter_does_not_evaluate_tokens_twice(model: Model, folder: FilePath) -> None:
     """With one query, no step evaluates more than two nodes, whatever the path's length."""
-    drafter = ModelDraft(str(folder / "same"), gamma=4).build(model.context)
+    drafter = model.context.build(ModelDraft(str(folder / "same"), gamma=4))
     node_counts = []
     step = drafter._session.step
 
@@ -97,7 +96,7 @@ def test_drafter_does_not_evaluate_tokens_twice(model: Model, folder: FilePath) 
 
 def test_trees_are_not_changed_by_later_requests(model: Model) -> None:
     paths = _native.Continuations(
-        row_count=2, guess_model=model.context.guess, drafts=NoDraft().native(), width=1
+        row_count=2, guess_model=model.context.guess, drafts=native_options(NoDraft()), width=1
     )
     trees = []
     for row, token_id in enumerate((4, 6)):
@@ -118,7 +117,7 @@ def test_a_failed_pass_of_a_draft_model_is_evaluated_anew(
     """Drafts after it are those of a drafter that never failed."""
 
     def proposals(fails: bool) -> list[list[int]]:
-        drafter = ModelDraft(folder / "same", gamma=3).build(model.context)
+        drafter = model.context.build(ModelDraft(folder / "same", gamma=3))
         drafter.start(0, [4, 6])
         drafter.read(0, [4, 6], [1, 4, 6, 2])
         step, count = drafter._session.step, 0
@@ -144,16 +143,16 @@ def test_a_failed_pass_of_a_draft_model_is_evaluated_anew(
     assert proposals(fails=True) == proposals(fails=False)
 
 
-@pytest.mark.parametrize("kind", ["continuations", "masked"])
+@pytest.mark.parametrize("kind", ["continuations", "spec_drafter"])
 def test_advance_needs_a_plan(model: Model, kind: str) -> None:
     guess = model.context.guess
     paths: Any
-    if kind == "masked":
-        paths = _native.MaskedPlaces(
+    if kind == "spec_drafter":
+        paths = _native.SpecDrafterPaths(
             row_count=1, guess_model=guess, node_budget=3, min_log_prob=-9.0
         )
     else:
-        drafts = NoDraft().native()
+        drafts = native_options(NoDraft())
         paths = _native.Continuations(row_count=1, guess_model=guess, drafts=drafts, width=1)
     paths.start(0, [4, 6])
     paths.request([_native.Path(row=0, token_ids=[], log_prob=0.0)], [2])
@@ -190,7 +189,7 @@ def test_error_names_drafter_with_another_vocabulary(model: Model, folder: FileP
     with pytest.raises(ValueError, match=message):
         model.predict(SHORT, drafter=ModelDraft(str(path)))
     with pytest.raises(ValueError, match=message):
-        ModelDraft(folder / "same", drafter=ModelDraft(path)).build(model.context)
+        model.context.build(ModelDraft(folder / "same", drafter=ModelDraft(path)))
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from molspec._native import DraftTree, ExternalOptions, NativeDrafter, NoDraftOptions
 from molspec.drafting import (
     Drafting,
-    HeadsDraft,
+    LookAhead,
     NoDraft,
     TreeDraft,
     WindowDrafts,
     build_ngram,
     guess_model,
+    native_options,
     resolve,
 )
 from molspec.text import Vocabulary
@@ -35,7 +36,7 @@ CARBON = VOCABULARY.encode("c")[0]
 def drafter(
     drafting: Drafting, source_ids: list[int], ngram: bytes | None = NGRAM
 ) -> NativeDrafter:
-    native = NativeDrafter(drafting.native(), guess_model(VOCABULARY, ngram))
+    native = NativeDrafter(native_options(drafting), guess_model(VOCABULARY, ngram))
     native.start(source_ids)
     return native
 
@@ -149,7 +150,7 @@ def test_refused_source_leaves_previous_source() -> None:
 def test_token_absent_from_source_matches_nothing_in_it(count: int) -> None:
     """Only the first of many symbols get their own codes; the others match no token."""
     guess = guess_model(Vocabulary(tuple(f"<{index}>" for index in range(700))), None)
-    drafts = NativeDrafter(TreeDraft(4, min_probability=0).native(), guess)
+    drafts = NativeDrafter(native_options(TreeDraft(4, min_probability=0)), guess)
     drafts.start([*range(9, 9 + count)])
     assert drafts.propose([9, 10, 11]).token_ids == [12, 13, 14, 15]
     assert max(drafts.propose([9, 10, 11, 690]).log_probs) > math.log(0.001)
@@ -162,7 +163,7 @@ def test_native_drafter_needs_guess_model() -> None:
 
 @pytest.mark.parametrize("drafting", [NoDraft(), WindowDrafts(), TreeDraft()])
 def test_native_drafter_without_a_source_drafts(drafting: Any) -> None:
-    drafter = NativeDrafter(drafting.native(), guess_model(VOCABULARY, None))
+    drafter = NativeDrafter(native_options(drafting), guess_model(VOCABULARY, None))
     drafter.propose([])
     assert all(0 <= token < VOCABULARY.size for token in drafter.propose([4]).token_ids)
 
@@ -192,13 +193,7 @@ def test_copied_ring_digits_are_renumbered() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: WindowDrafts(draft_length=0), "draft_length is 0: expected"),
-        (lambda: WindowDrafts(draft_count=-1), "draft_count is -1: expected"),
-        (lambda: WindowDrafts(choice="all"), "choice is 'all'"),
-        (lambda: WindowDrafts(smart="no"), "smart is 'no': expected True or False"),
-        (lambda: HeadsDraft(tree=1), "tree is 1: expected True or False"),
-        (lambda: TreeDraft(node_budget=0), "node_budget is 0: expected"),
-        (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected a number from 0 to"),
+        (lambda: LookAhead(5, drafter="tree"), "drafter is 'tree': expected a configuration"),
         (lambda: resolve("beams"), "drafter is 'beams': expected one of none, windows, tree"),
         (lambda: resolve("tree", draft_length=4), "draft_length is 4: drafter 'tree' has no such"),
         (lambda: resolve(NoDraft(), node_budget=4), "node_budget is 4: expected none beside"),

@@ -20,6 +20,7 @@ from molspec.drafting import (
     TreeDraft,
     WindowDrafts,
     merged,
+    native_options,
 )
 from molspec.drafting.merging import merge
 from molspec.prediction.model import Model
@@ -28,7 +29,6 @@ from molspec.prediction.results import Result
 from molspec.prediction.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
-from tests.prediction.test_decoder import drafting_model
 
 MAX_LENGTH = 20
 QUERIES = tiny.QUERIES[:10]
@@ -66,7 +66,7 @@ class Recorded:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 def recorded(model: Model, seed: int = 1) -> Recorded:
@@ -94,7 +94,7 @@ def drafters(model: Model) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["own", "merged", "native", "nested"])
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_external_drafts_do_not_change_answers(dtype: str, name: str, batch_size: int) -> None:
-    model = drafting_model(dtype)
+    model = tiny.drafting_model(dtype)
     for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "separate"}):
         shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
         expected = model.predict(QUERIES, drafter="none", **shared)
@@ -136,7 +136,9 @@ def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: in
             self._native: dict[int, Any] = {}
 
         def start(self, row: int, source_ids: Sequence[int]) -> None:
-            self._native[row] = molspec._native.NativeDrafter(windows.native(), model.context.guess)
+            self._native[row] = molspec._native.NativeDrafter(
+                native_options(windows), model.context.guess
+            )
             self._native[row].start(source_ids)
 
         def propose(self, paths: Sequence[Path]) -> list[DraftTree]:

@@ -16,13 +16,13 @@ from molspec.commands import description
 from molspec.decoding import Path
 from molspec.drafting import LookAhead, SpecDraft, merged
 from molspec.drafting.options import AnyDrafter
-from molspec.drafting.spec_drafter import SpecModel
+from molspec.drafting.spec_drafter import SpecDrafterModel
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
-from molspec.training.masked import guesses
-from molspec.training.masked_layout import causal
+from molspec.training.spec_drafter import guesses
+from molspec.training.spec_drafter_layout import causal
 from tests import tiny
 from tests.engine.models import random_weights
 
@@ -46,18 +46,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def test_drafts_of_spec_drafter_do_not_change_answers(
     options: dict[str, Any], seed: int, dtype: str
 ) -> None:
-    model = Model(tiny.with_spec(seed), dtype)
+    model = Model(tiny.with_spec_drafter(seed), dtype)
     shared = {"max_length": 40, **options}
     plain = model.predict(tiny.QUERIES, drafter="none", **shared)
-    for drafter in DRAFTERS.values():
-        for batch_size in (1, 16):
-            found = model.predict(tiny.QUERIES, drafter=drafter, batch_size=batch_size, **shared)
-            assert found == plain
-            assert found.statistics.drafted_tokens > 0
+    for number, drafter in enumerate(DRAFTERS.values(), seed):
+        batch_size = (1, 16)[number % 2]
+        found = model.predict(tiny.QUERIES, drafter=drafter, batch_size=batch_size, **shared)
+        assert found == plain
+        assert found.statistics.drafted_tokens > 0
 
 
 def test_beams_look_ahead_with_spec_drafter() -> None:
-    model = Model(tiny.with_spec())
+    model = Model(tiny.with_spec_drafter())
     for tree in (False, True):
         ahead = LookAhead(20, drafter=SpecDraft(tree=tree))
         plain = model.predict(tiny.QUERIES, 4, drafter="none", max_length=40)
@@ -65,7 +65,7 @@ def test_beams_look_ahead_with_spec_drafter() -> None:
 
 
 def test_identical_drafter_guesses_next_token() -> None:
-    model = Model(tiny.with_spec())
+    model = Model(tiny.with_spec_drafter())
     results = model.predict(tiny.QUERIES, drafter=SpecDraft(k=1, node_budget=1), max_length=40)
     plain = model.predict(tiny.QUERIES, drafter="none", max_length=40)
     assert results.statistics.query_calls < 0.6 * plain.statistics.query_calls
@@ -92,10 +92,10 @@ def twin_log_probs(
 
 def test_guesses_match_training_twin() -> None:
     """Paths grow, branch and end; the log-probability of each node matches the twin's."""
-    checkpoint = tiny.with_spec(2)
+    checkpoint = tiny.with_spec_drafter(2)
     assert checkpoint.spec_drafter is not None
-    spec_model = SpecModel(checkpoint.spec_drafter, checkpoint.vocabulary, "float32")
-    drafter = spec_model.open(
+    drafter_model = SpecDrafterModel(checkpoint.spec_drafter, checkpoint.vocabulary, "float32")
+    drafter = drafter_model.open(
         SpecDraft(node_budget=60, min_probability=0.0), tiny.model().context.guess, 3
     )
     source = tiny.VOCABULARY.encode("CC(=O)O")
@@ -129,7 +129,7 @@ def test_source_too_long_for_drafter_is_still_answered() -> None:
 
 
 def test_spec_drafter_round_trips_with_model(tmp_path: FilePath) -> None:
-    checkpoint = tiny.with_spec(2)
+    checkpoint = tiny.with_spec_drafter(2)
     checkpoints.write(checkpoint, tmp_path / "model")
     stored = checkpoints.read(tmp_path / "model").spec_drafter
     written = checkpoint.spec_drafter
@@ -141,15 +141,16 @@ def test_spec_drafter_round_trips_with_model(tmp_path: FilePath) -> None:
     text = description.model(str(tmp_path / "model"))
     assert "a Spec-Drafter of 5 tokens, 1 + 2 layers, width 32" in text
     fingerprints = {
-        variant.fingerprint() for variant in (checkpoint, tiny.with_spec(1), tiny.checkpoint())
+        variant.fingerprint()
+        for variant in (checkpoint, tiny.with_spec_drafter(1), tiny.checkpoint())
     }
     assert len(fingerprints) == 3
     assert checkpoint.fingerprint(False) == tiny.checkpoint().fingerprint(False)
 
 
 def test_spec_drafter_of_another_model_is_refused(tmp_path: FilePath) -> None:
-    other = replace(tiny.checkpoint(seed=2), spec_drafter=tiny.with_spec().spec_drafter)
-    checkpoints.write(tiny.with_spec(), tmp_path / "model")
+    other = replace(tiny.checkpoint(seed=2), spec_drafter=tiny.with_spec_drafter().spec_drafter)
+    checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     checkpoints.write(other, tmp_path / "other")
     own_fingerprint, other_fingerprint = (
         variant.fingerprint(False) for variant in (tiny.checkpoint(), other)
@@ -169,8 +170,8 @@ def test_spec_drafter_of_another_model_is_refused(tmp_path: FilePath) -> None:
 
 def test_spec_drafter_of_another_vocabulary_is_refused(tmp_path: FilePath) -> None:
     tokens = (*tiny.TOKENS[:6], "S", *tiny.TOKENS[7:])
-    other = replace(tiny.with_spec(), vocabulary=Vocabulary(tokens, unk_id=3))
-    checkpoints.write(tiny.with_spec(), tmp_path / "model")
+    other = replace(tiny.with_spec_drafter(), vocabulary=Vocabulary(tokens, unk_id=3))
+    checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     checkpoints.write(other, tmp_path / "other")
     message = r"other' has another vocabulary than .*: token 6 is 'S' of 13 there and 'N' of 13"
     with pytest.raises(ValueError, match=message):
@@ -188,7 +189,7 @@ def test_spec_drafter_of_another_vocabulary_is_refused(tmp_path: FilePath) -> No
     [("drafter.json", "{}"), ("drafter.json", "["), ("model.safetensors", ""), ("config.json", "")],
 )
 def test_damaged_spec_drafter_is_refused(tmp_path: FilePath, name: str, content: str) -> None:
-    checkpoints.write(tiny.with_spec(), tmp_path / "model")
+    checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     (tmp_path / "model" / "spec" / name).write_text(content)
     with pytest.raises(CheckpointError, match="spec is damaged"):
         checkpoints.read(tmp_path / "model")
@@ -207,29 +208,17 @@ def test_model_without_spec_drafter_is_refused() -> None:
             tiny.model().predict(["C"], drafter=drafter)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"k": 0}, "k is 0: expected a whole number of at least 1"),
-        ({"model": 3}, "model is a int: expected the name or the path of a model"),
-        ({"node_budget": 0}, "node_budget is 0"),
-        ({"min_probability": 2}, "min_probability is 2"),
-    ],
-)
-def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SpecDraft(**options)
-
-
 def test_k_above_trained_count_is_refused() -> None:
     with pytest.raises(ValueError, match="k is 6: expected at most 5, which the drafter was"):
-        Model(tiny.with_spec()).predict(["C"], drafter=SpecDraft(k=6))
+        Model(tiny.with_spec_drafter()).predict(["C"], drafter=SpecDraft(k=6))
     with pytest.raises(ValueError, match="k is 65: expected at most 64"):
         SpecDrafterWeights(65, tiny.SPEC, {})
+    with pytest.raises(ValueError, match="model is a int: expected the name or the path of a mod"):
+        SpecDraft(model=3)  # type: ignore[arg-type]
 
 
 def test_a_large_batch_drafts_for_every_query() -> None:
-    model = Model(tiny.with_spec(2))
+    model = Model(tiny.with_spec_drafter(2))
     options: dict[str, Any] = {"max_length": 2, "batch_size": 1100}
     results = model.predict(["CO"] * 1100, drafter="spec", **options)
     assert results == model.predict(["CO"] * 1100, drafter="none", **options)

@@ -17,12 +17,11 @@ from molspec import checkpoints
 from molspec.drafting import HeadsDraft, ModelDraft, SpecDraft
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.prediction.model import Model
-from molspec.prediction.options import PredictOptions
 from tests import tiny
 
 Answers = list[list[tuple[str, float]]]
 
-DRAFTERS = {None: tiny.checkpoint, "heads": tiny.with_heads, "spec": tiny.with_spec}
+DRAFTERS = {None: tiny.checkpoint, "heads": tiny.with_heads, "spec": tiny.with_spec_drafter}
 
 
 def answers(model: Model, drafter: Any = None) -> Answers:
@@ -66,13 +65,12 @@ def test_a_model_that_has_answered_is_sent_as_a_copy(drafter: Any) -> None:
 
 def parts(path: Path) -> dict[str, Any]:
     """Further objects with tensors, all of which have been used."""
-    heads, spec = tiny.with_heads(), tiny.with_spec()
-    with_heads, with_spec = Model(heads), Model(spec)
+    heads, spec = tiny.with_heads(), tiny.with_spec_drafter()
+    with_heads, with_spec_drafter = Model(heads), Model(spec)
     answers(with_heads, HeadsDraft())
-    answers(with_spec, SpecDraft())
+    answers(with_spec_drafter, SpecDraft())
     checkpoints.write(tiny.checkpoint(), path)
-    draft = ModelDraft(path)
-    answers(with_heads, draft)
+    answers(with_heads, ModelDraft(path))
     assert isinstance(with_heads.engine, NativeEngine)
     return {
         "engine": with_heads.engine,
@@ -80,9 +78,8 @@ def parts(path: Path) -> dict[str, Any]:
         "checkpoint": heads,
         "head weights": heads.heads,
         "heads": with_heads.context.heads,
-        "Spec-Drafter": with_spec.context.spec,
+        "Spec-Drafter": with_spec_drafter.context.spec_drafter,
         "drafter's weights": spec.spec_drafter,
-        "options with a drafter": PredictOptions(drafter=draft),
     }
 
 

@@ -13,6 +13,7 @@ from molspec.drafting import (
     WindowDrafts,
     build_ngram,
     guess_model,
+    native_options,
 )
 from tests.fuzz.draw import Draw
 from tests.tiny import QUERIES, VOCABULARY
@@ -57,7 +58,7 @@ def _propose_along_a_path(draw: Draw, drafting: Drafting, guess: object) -> None
     def token() -> int:
         return draw.below(VOCABULARY.size) if draw.below(16) else draw.integer() % 2**31
 
-    drafter = NativeDrafter(drafting.native(), guess)  # type: ignore[arg-type]
+    drafter = NativeDrafter(native_options(drafting), guess)  # type: ignore[arg-type]
     drafter.start(draw.some(60, token))
     path: list[int] = []
     for _ in range(draw.below(6)):

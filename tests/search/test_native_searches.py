@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,19 @@ def test_invalid_specs_are_refused(make: Callable[[], SearchSpec], message: str)
         make()
 
 
+def test_specs_are_values() -> None:
+    one, other = (sequence_spec(samples=2, sampling=Sampling(seed=3)) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one not in (sequence_spec(samples=2, sampling=Sampling(seed=4)), SPECS["greedy"], 3)
+    assert BeamSpec(**BEAMS) != SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=NoDraftOptions())
+
+
+def test_specs_name_the_settings_that_are_not_their_defaults() -> None:
+    assert sequence_spec(samples=1).given == ["max_length", "drafter"]
+    assert BeamSpec(**BEAMS, steps=2).given == ["max_length", "beam_size", "n_best", "steps"]
+
+
 EXTERNAL = (
     SequenceSpec(max_length=9, drafter=ExternalOptions()),
     SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=ExternalOptions()),
@@ -190,11 +204,18 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
     ]
     for proposed, message in wrong:
         with pytest.raises(ValueError, match=message):
-            batch.plan(proposed)
+            batch.plan([GUESS.admitted(tree) for tree in proposed])
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        batch.plan([DraftTree()])  # type: ignore[list-item]
+    larger = replace(VOCABULARY, tokens=(*VOCABULARY.tokens, "S"))
+    for vocabulary in (larger, replace(VOCABULARY, unk_id=None)):
+        tree = guess_model(vocabulary, None).admitted(DraftTree([5], [-1], [-0.1]))
+        with pytest.raises(ValueError, match=r"^a proposed tree was admitted for another vocab"):
+            batch.plan([tree])
     eos = VOCABULARY.eos_id
     # EOS and the nodes after it are dropped; equal tokens of one parent become one node.
     tree = DraftTree([5, eos, 6, 5, 7], [-1, -1, 1, -1, 3], [-0.1, -3, -4, -0.2, -0.3])
-    batch.plan([tree])
+    batch.plan([GUESS.admitted(tree)])
     tokens = [tuple(node) for node in batch.nodes[:, :2].tolist()]
     assert tokens.count((5, 1)) == 1
     assert (7, 2) in tokens
@@ -205,9 +226,10 @@ def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
     relaxed = Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
     batch = Batch(1, GUESS)
     batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), relaxed=relaxed), [5, 6])
-    batch.plan([DraftTree([5, 6], [-1, 0], [-0.1, -0.2])])
-    with pytest.raises(ValueError, match=r"token_ids\[0\] is 13"):
-        batch.plan([DraftTree([13], [-1], [-0.1])])
+    tree = GUESS.admitted(DraftTree([5, 6], [-1, 0], [-0.1, -0.2]))
+    batch.plan([tree])
+    with pytest.raises(ValueError, match=r"proposed has 2 trees"):
+        batch.plan([tree, tree])
     assert batch.advance(log_probs_of(3)) == []
     (path,) = batch.paths()
     assert path.token_ids == [5, 6, VOCABULARY.size - 1]
@@ -227,7 +249,7 @@ def test_a_repeated_plan_stages_the_same_nodes() -> None:
 
 def test_a_forced_target_is_one_chain() -> None:
     batch = Batch(1, GUESS)
-    batch.start(0, ForcedSpec(), [5] * 20)
+    batch.start(0, ForcedSpec(max_length=21), [5] * 20)
     batch.plan()
     assert batch.nodes[:, 1].tolist() == list(range(21))
     assert len(batch.path_slots) == 21
@@ -235,6 +257,13 @@ def test_a_forced_target_is_one_chain() -> None:
     (decoded,) = batch.advance(log_probs)
     expected = [*log_probs[:20, 5], log_probs[20, VOCABULARY.eos_id]]
     assert decoded.hypotheses[0].log_prob == np.cumsum(expected, dtype=np.float64)[-1]
+
+
+def test_longer_targets_are_refused() -> None:
+    batch = Batch(1, GUESS)
+    with pytest.raises(ValueError, match=r"^target has 6 tokens, EOS counted: expected"):
+        batch.start(0, ForcedSpec(max_length=5), [5] * 5)
+    assert batch.live_count == 0
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="reads the memory of a process as Linux tells it")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from molspec.checkpoints import Checkpoint
-from molspec.text import Vocabulary
-from molspec.training import TrainConfig
+from molspec import checkpoints
+from molspec.training import TrainConfig, prepared
 from molspec.training.drafters import DrafterTrainer
+from molspec.training.prepared import EncodedPairs
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
+from molspec.training.trainer import ModelTrainer
 from tests import tiny
 
 Training = TypeVar("Training", bound=DrafterTrainer)
@@ -37,6 +43,11 @@ CONFIG = TrainConfig(
 )
 
 
+def sample_reactions(count: int) -> list[str]:
+    """The first reactions of the sample."""
+    return [row.reaction for row in islice(read_rows(FILE), count)]
+
+
 def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     assert found.keys() == expected.keys()
     for name, weight in expected.items():
@@ -55,8 +66,49 @@ def interrupted_thrice(start: Callable[[], Training]) -> Training:
     return resumed
 
 
-def teacher(vocabulary: Vocabulary) -> Checkpoint:
-    """A random model of retro of which some answers end."""
+def write_teacher(data: Path, folder: Path) -> None:
+    """Writes a random model of retro with the vocabulary of the data; some answers end."""
+    vocabulary = prepared.read(data).vocabulary
     checkpoint = tiny.checkpoint(5, vocabulary)
     checkpoint.weights["output.bias"][vocabulary.eos_id] += 2
-    return replace(checkpoint, task="retro")
+    checkpoints.write(replace(checkpoint, task="retro"), folder)
+
+
+def answers() -> EncodedPairs:
+    """Queries of the tiny model with its answers."""
+    encode = tiny.VOCABULARY.encode
+    results = tiny.model().predict(tiny.QUERIES, max_length=30)
+    return EncodedPairs.pack(
+        (encode(result.query), encode(result.predictions[0].smiles)) for result in results
+    )
+
+
+def weights(output: Path) -> Mapping[str, Tensor]:
+    state = torch.load(output / "state.pt", weights_only=True)
+    return {**state["trainer"]["model"], **checkpoints.read(output / "model").weights}
+
+
+def column(output: Path, file: str, name: str) -> list[float]:
+    with (output / file).open() as stream:
+        return [float(row[name]) for row in csv.DictReader(stream)]
+
+
+class Stop(BaseException):
+    """Stands for a kill: code that handles errors does not catch it."""
+
+
+@contextmanager
+def stopped(step: int) -> Iterator[None]:
+    """Stops a training within one of its next steps, before its weights change."""
+    average, taken = ModelTrainer._average, []
+
+    def stopping(trainer: ModelTrainer) -> None:
+        taken.append(trainer)
+        if len(taken) == step:
+            raise Stop
+        average(trainer)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Stop):
+        patch.setattr(ModelTrainer, "_average", stopping)
+        yield
+    assert len(taken) == step

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from torch import Tensor
+
 from molspec import Model
 from molspec.checkpoints import Checkpoint
 from molspec.drafting import NoDraft, SpecDraft
@@ -27,8 +29,8 @@ def table(
     cells: list[Sequence[str]] = [_HEAD]
     for name, checkpoint in checkpoints.items():
         workload = Workload(Model(checkpoint), queries)
-        drafter, weights = workload.model.context.spec, checkpoint.spec_drafter
-        if drafter is None or weights is None:
+        weights = checkpoint.spec_drafter
+        if weights is None:
             continue
         alone, merged = SpecDraft(nodes), SpecDraft(nodes, tree=True)
         counts = Counts.of(workload, alone)
@@ -38,7 +40,7 @@ def table(
                 name,
                 f"{weights.spec.encoder_layers} + {weights.spec.decoder_layers}",
                 f"{weights.spec.d_model}",
-                f"{drafter.megabytes:.1f}",
+                f"{4 * sum(map(Tensor.numel, weights.weights.values())) / 1e6:.1f}",
                 f"{counts.tokens_an_iteration:.2f}",
                 f"{counts.mean('decoder_calls'):.2f}",
                 f"{Counts.of(workload, merged).mean('decoder_calls'):.2f}",

@@ -30,8 +30,8 @@ def table(
 def weight_megabytes(model: Model, name: str) -> float:
     """Megabytes of float32 weights, of the model and its drafter."""
     found = 4 * model.parameter_count / 1e6
-    if "spec" in name and model.context.spec is not None:
-        found += model.context.spec.megabytes
+    if "spec" in name and model.context.spec_drafter is not None:
+        found += model.context.spec_drafter.megabytes
     if "heads" in name and model.context.heads is not None:
         found += 4 * sum(weight.numel() for weight in model.context.heads.parameters()) / 1e6
     return found
@@ -42,7 +42,7 @@ def cache_megabytes(workload: Workload, drafter: AnyDrafter, batch: int) -> floa
 
     They grow to the size that the largest batch needs, or at most twice that, and stay allocated.
     """
-    spec = workload.model.context.spec
+    spec = workload.model.context.spec_drafter
     engines: list[NativeEngine] = []
     for engine in (workload.model.engine, *([] if spec is None else [spec.engine])):
         assert isinstance(engine, NativeEngine)  # a device's caches are not counted

@@ -101,7 +101,7 @@ def train_drafter_command(
     guess k tokens of an answer at once. OUTPUT/model is the model with its drafter.
     """
     with failures(), resumable():
-        from molspec.training.masked import SpecDrafterTrainer
+        from molspec.training.spec_drafter import SpecDrafterTrainer
 
         config = SpecDrafterConfig(**settings)
         _train(SpecDrafterTrainer, config, model, data, output, pairs, threads)

@@ -59,6 +59,17 @@ def serve_command(
             "a browser; may be repeated. * is every one, and is refused with keys."
         ),
     ] = None,
+    stock: Annotated[
+        Path | None,
+        typer.Option(
+            help="Purchasable molecules, a file as of plan: the page marks them, and plans with "
+            "them where molspec[planning] is installed."
+        ),
+    ] = None,
+    match: Annotated[
+        Literal["exact", "inchikey", "no-stereo", "tautomer"] | None,
+        typer.Option(help="How molecules match the stock, as of plan."),
+    ] = None,
     log_level: Annotated[
         Literal["error", "warning", "info", "debug"],
         typer.Option(help="What is logged to standard error."),
@@ -85,6 +96,8 @@ def serve_command(
             origins=_origins(allowed_origin or (), keys),
             log_level=log_level,
             access_log=access_log,
+            stock=stock,
+            match=match,
         )
         tell = partial(_print_address, [name for name, _ in settings.models])
         with listen(host, port) as taken:

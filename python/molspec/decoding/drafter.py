@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from molspec._native import DraftTree, GuessModel, Sampler
+from molspec._native import AdmittedTree, DraftTree, GuessModel, Sampler
 
 __all__ = ["DraftTree", "Drafter", "DrafterError", "EncoderDrafter", "Path"]
 
@@ -31,7 +31,7 @@ def failing(drafter: object, method: str) -> Iterator[None]:
         ) from error
 
 
-def propose(drafter: Drafter, paths: Sequence[Path], guess: GuessModel) -> list[DraftTree]:
+def propose(drafter: Drafter, paths: Sequence[Path], guess: GuessModel) -> list[AdmittedTree]:
     """Draft after every path; return what is valid of the trees, one for each path.
 
     Raises DrafterError, naming the drafter, if it fails or a tree is wrong.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from molspec import _native
-from molspec._native import Batch, Decoded, DraftTree, GuessModel, SearchSpec
+from molspec._native import AdmittedTree, Batch, Decoded, GuessModel, SearchSpec
 from molspec.decoding.drafter import (
     Drafter,
     DrafterError,
@@ -150,14 +150,14 @@ class HostExecutor:
         self._batch.cancel(row)
         self._release(row)
 
-    def _propose(self) -> tuple[list[DraftTree], dict[int, DrafterError]]:
+    def _propose(self) -> tuple[list[AdmittedTree], dict[int, DrafterError]]:
         """A tree for each path that waits for one, and the errors of queries by row.
 
         If a drafter fails, it is called again for each query alone: only those for which it fails
         get an error.
         """
         errors: dict[int, DrafterError] = {}
-        trees: dict[int, DraftTree] = {}
+        trees: dict[int, AdmittedTree] = {}
         waiting = dict(enumerate(self._batch.paths())) if self._drafters else {}
         for together in _groups(waiting, lambda path: id(self._drafters[path.row][0])):
             try:
@@ -186,7 +186,7 @@ class HostExecutor:
             return error
         return None
 
-    def _proposed(self, paths: _Places) -> dict[int, DraftTree]:
+    def _proposed(self, paths: _Places) -> dict[int, AdmittedTree]:
         """One drafter's trees. Raises DrafterError, also if there is not one tree for each path."""
         drafter, _ = self._drafters[next(iter(paths.values())).row]
         trees = propose(drafter, self._shown(drafter, list(paths.values())), self._guess)

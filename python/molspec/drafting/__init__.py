@@ -11,22 +11,22 @@ from molspec.drafting.options import (
     Drafting,
     HeadsDraft,
     LookAhead,
+    ModelDraft,
     NoDraft,
     OwnDraft,
     SpecDraft,
     TreeDraft,
     WindowDrafts,
+    merged,
     resolve,
 )
 
 if TYPE_CHECKING:
     from molspec.decoding import Drafter, DrafterError, DraftTree, Path
     from molspec.drafting.build import DraftContext
-    from molspec.drafting.draft_model import ModelDraft
-    from molspec.drafting.merging import merged
+    from molspec.drafting.native import native_options, simulate
     from molspec.drafting.ngram import build_ngram, guess_model
-    from molspec.drafting.simulation import simulate
-    from molspec.drafting.spec_drafter import SpecModel
+    from molspec.drafting.spec_drafter import SpecDrafterModel
 
 __all__ = [
     "AnyConfiguration",
@@ -44,12 +44,13 @@ __all__ = [
     "OwnDraft",
     "Path",
     "SpecDraft",
-    "SpecModel",
+    "SpecDrafterModel",
     "TreeDraft",
     "WindowDrafts",
     "build_ngram",
     "guess_model",
     "merged",
+    "native_options",
     "resolve",
     "simulate",
 ]
@@ -58,11 +59,9 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Drafter", "DrafterError", "DraftTree", "Path"), "molspec.decoding"),
     "DraftContext": "molspec.drafting.build",
-    "merged": "molspec.drafting.merging",
-    "ModelDraft": "molspec.drafting.draft_model",
+    **dict.fromkeys(("native_options", "simulate"), "molspec.drafting.native"),
     **dict.fromkeys(("build_ngram", "guess_model"), "molspec.drafting.ngram"),
-    "simulate": "molspec.drafting.simulation",
-    "SpecModel": "molspec.drafting.spec_drafter",
+    "SpecDrafterModel": "molspec.drafting.spec_drafter",
 }
 
 

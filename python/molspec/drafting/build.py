@@ -1,38 +1,50 @@
-"""The target model's data from which drafters are built."""
+"""Builds every drafter from its options and from the model that it drafts for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from molspec import _native, checkpoints
 from molspec.checkpoints.bundled import locate
-from molspec.decoding import Drafter
-from molspec.drafting.merging import Merged, NativeParts
+from molspec.decoding import Drafter, wants_hidden_states
+from molspec.drafting.draft_model import ModelDrafter
+from molspec.drafting.gamma import Gamma
+from molspec.drafting.heads import HeadsDrafter
+from molspec.drafting.merging import MergedDrafter
+from molspec.drafting.native import NativeDrafters, native_options
 from molspec.drafting.options import (
     AnyConfiguration,
     DrafterMaker,
     Drafting,
     HeadsDraft,
     LookAhead,
+    Merged,
+    ModelDraft,
+    NoDraft,
     OwnDraft,
     SpecDraft,
+    TreeDraft,
+    WindowDrafts,
+    resolve,
 )
-from molspec.drafting.spec_drafter import SpecModel
+from molspec.drafting.session_drafter import Opened
+from molspec.drafting.spec_drafter import SpecDrafterModel
+from molspec.engine.devices import Engine, by_name, make_engine
 from molspec.engine.session import Session
 from molspec.model.heads import DraftHeads
-from molspec.text.vocabulary import difference
+from molspec.text.vocabulary import Vocabulary, difference
 
 
 @dataclass(frozen=True)
 class DraftContext:
-    """The target model's data from which a drafter is built.
+    """The target model's data from which drafters are built.
 
     guess: the model's n-gram model and the roles of its tokens.
     tokens: of its vocabulary, if they are known.
-    heads, spec: the model's own drafters.
+    heads, spec_drafter: the model's own drafters.
     model: its fingerprint.
     dtype: of draft models.
     width: of the beam.
@@ -40,76 +52,134 @@ class DraftContext:
     decoder_bytes: of the weights that a decoder pass reads.
     open_module: opens a session on a draft model of `molspec.decode`; also gives the positions of
         its longest source, if they are limited.
+    read: the draft models that were read from files for this model, each once.
     """
 
     guess: _native.GuessModel
     tokens: Sequence[str] | None = None
     heads: DraftHeads | None = None
-    spec: SpecModel | None = None
+    spec_drafter: SpecDrafterModel | None = None
     model: str = ""
     dtype: str = "float32"
     decoder_bytes: int = 0
     width: int = 1
     query_count: int = 1024
     open_module: Callable[[Any], tuple[Session, int | None]] | None = None
+    read: dict[Any, Any] = field(default_factory=dict)
 
     def build(self, drafter: AnyConfiguration) -> Drafter:
-        """Build a drafter for the model. Raises ValueError like `check` and its `build`."""
-        if isinstance(drafter, Drafting):
-            return NativeParts(drafter, self.guess)
-        if isinstance(drafter, DrafterMaker):
-            return drafter.build(self)
-        assert isinstance(drafter, Drafter)
-        return drafter
+        """Build a drafter for the model.
+
+        Raises ValueError like `check`, and if it cannot draft for the model; CheckpointError if
+        there is no such draft model.
+        """
+        match drafter:
+            case HeadsDraft(tree=True) | SpecDraft(tree=True):
+                self.check(drafter)
+                tree = TreeDraft(drafter.node_budget, min_probability=drafter.min_probability)
+                both = Merged((tree, replace(drafter, tree=False)), drafter.node_budget)
+                return self.build(both)
+            case HeadsDraft():
+                heads = self._own_heads(drafter)
+                return HeadsDrafter(heads, self.guess, drafter.node_budget, drafter.min_log_prob)
+            case SpecDraft():
+                return self._own_spec_drafter(drafter).open(drafter, self.guess, self.query_count)
+            case ModelDraft():
+                return self._model_drafter(drafter)
+            case Merged():
+                parts = [self.build(part) for part in drafter.parts]
+                return MergedDrafter(parts, drafter.node_budget, self.guess)
+            case NoDraft() | WindowDrafts() | TreeDraft():
+                return NativeDrafters(drafter, self.guess)
+            case LookAhead():
+                raise ValueError(f"drafter is {drafter!r}: expected one that drafts after a path")
+            case DrafterMaker():
+                built: Drafter = drafter.build(self)
+                return built
+            case _:
+                return drafter
 
     def parts(self, drafter: AnyConfiguration) -> tuple[_native.DrafterOptions, Drafter | None]:
         """Options of a native search's own drafter, and the external drafter, if any."""
         if isinstance(drafter, Drafting):
-            return drafter.native(), None
+            return native_options(drafter), None
         return _native.ExternalOptions(), self.build(drafter)
 
     def check(self, drafter: AnyConfiguration | None) -> None:
         """Raise ValueError for a drafter that the model lacks, or that is another model's."""
-        if isinstance(drafter, Merged):
-            for part in drafter.parts:
-                self.check(part)
-        elif isinstance(drafter, LookAhead):
-            self.check(drafter.drafter)
-        elif isinstance(drafter, HeadsDraft):
-            self.own_heads(drafter)
-        elif isinstance(drafter, SpecDraft):
-            self.own_spec(drafter)
+        match drafter:
+            case Merged():
+                for part in drafter.parts:
+                    self.check(part)
+            case LookAhead():
+                self.check(drafter.drafter)
+            case HeadsDraft():
+                self._own_heads(drafter)
+            case SpecDraft():
+                self._own_spec_drafter(drafter)
 
-    def own_heads(self, draft: HeadsDraft) -> DraftHeads:
-        """The model's draft heads. Raises ValueError if it has none."""
+    def _own_heads(self, draft: HeadsDraft) -> DraftHeads:
         return self.heads or _missing(draft)
 
-    def own_spec(self, draft: SpecDraft) -> SpecModel:
-        """The model's Spec-Drafter, or the one in a folder of the same model.
-
-        Raises ValueError if there is none, and for that of another model.
-        """
+    def _own_spec_drafter(self, draft: SpecDraft) -> SpecDrafterModel:
+        """The model's Spec-Drafter, or the one in a folder of the same model."""
         if draft.model is None:
-            return self.spec or _missing(draft)
-        vocabulary = draft.checkpoint.vocabulary
-        self.check_vocabulary(str(draft.model), vocabulary.tokens)
-        if draft.target != self.model:
-            raise ValueError(
-                f"drafter {str(draft.model)!r} is of the model {draft.target}: expected one of "
-                f"{self.model or 'a model of molspec.load'}"
-            )
-        if self.dtype not in draft.opened:
-            found = draft.checkpoint.spec_drafter or _missing(draft)
-            draft.opened[self.dtype] = SpecModel(found, vocabulary, self.dtype)
-        return draft.opened[self.dtype]
+            return self.spec_drafter or _missing(draft)
+        name = str(draft.model)
+        if (key := (SpecDraft, name)) not in self.read:
+            checkpoint = _read(name)
+            self._check_vocabulary(name, checkpoint.vocabulary)
+            if (target := checkpoint.fingerprint(with_drafters=False)) != self.model:
+                raise ValueError(
+                    f"drafter {name!r} is of the model {target}: expected one of "
+                    f"{self.model or 'a model of molspec.load'}"
+                )
+            weights = checkpoint.spec_drafter or _missing(draft)
+            self.read[key] = SpecDrafterModel(weights, checkpoint.vocabulary, self.dtype)
+        found: SpecDrafterModel = self.read[key]
+        return found
 
-    def check_vocabulary(self, name: str, own: Sequence[str]) -> None:
+    def _model_drafter(self, draft: ModelDraft) -> ModelDrafter:
+        if self.open_module is not None and not isinstance(draft.model, str | Path):
+            session, longest = self.open_module(draft.model)
+            opened = Opened(session, self.query_count, max_positions=longest)
+        else:
+            opened = Opened.of(*self._draft_model(draft), self.query_count)
+        drafts, inner = replace(self, width=1).parts(resolve(draft.drafter))
+        if wants_hidden_states(inner):
+            raise ValueError(
+                f"drafter is {draft.drafter!r}: expected one that needs no hidden states, which a "
+                "draft model does not give"
+            )
+        native = _native.Continuations(
+            row_count=self.query_count,
+            guess_model=self.guess,
+            drafts=drafts,
+            width=draft.width or self.width,
+        )
+        gamma = Gamma(None if draft.gamma == "adaptive" else draft.gamma)
+        return ModelDrafter(opened, native, gamma, inner, self.guess)
+
+    def _draft_model(self, draft: ModelDraft) -> tuple[Engine, Vocabulary]:
+        if not isinstance(draft.model, str | Path):
+            kind = type(draft.model).__name__
+            raise ValueError(f"model is a {kind}: expected the name or the path of a model")
+        name, dtype = str(draft.model), by_name(draft.dtype)
+        if (key := (ModelDraft, name, dtype)) not in self.read:
+            checkpoint = _read(name)
+            self._check_vocabulary(name, checkpoint.vocabulary)
+            engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", dtype)
+            self.read[key] = engine, checkpoint.vocabulary
+        found: tuple[Engine, Vocabulary] = self.read[key]
+        return found
+
+    def _check_vocabulary(self, name: str, own: Vocabulary) -> None:
         """Raise ValueError, naming both models' tokens, if the drafter's differ."""
         if self.tokens is None:
             raise ValueError(
                 f"tokens is None: expected the target's tokens, to compare with those of {name!r}"
             )
-        if (found := difference(own, self.tokens)) is not None:
+        if (found := difference(own.tokens, self.tokens)) is not None:
             raise ValueError(
                 f"drafter {name!r} has another vocabulary than the model that it drafts for: "
                 f"{found}; expected the same tokens in the same order"
@@ -123,7 +193,7 @@ def _missing(draft: OwnDraft) -> Any:
     )
 
 
-def read_drafter(model: str | Path) -> checkpoints.Checkpoint:
+def _read(model: str) -> checkpoints.Checkpoint:
     """Read a draft model. Raises CheckpointError if there is none."""
     try:
         return checkpoints.read(locate(model))

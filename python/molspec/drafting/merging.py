@@ -6,11 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from molspec import _native
-from molspec.common.fields import check_count
 from molspec.decoding import (
     Drafter,
     DraftTree,
@@ -19,46 +16,6 @@ from molspec.decoding import (
     propose,
     wants_hidden_states,
 )
-from molspec.drafting.options import (
-    AnyConfiguration,
-    AnyDrafter,
-    Drafting,
-    LookAhead,
-    resolve,
-)
-
-if TYPE_CHECKING:
-    from molspec.drafting.build import DraftContext
-
-
-def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
-    """Merge several drafters: names, configurations or objects with the methods of `Drafter`.
-
-    The probability of a node is the mean over the drafters; it is 0 for those that do not propose
-    it. After every path, the node_budget likeliest nodes are proposed.
-
-    Raises ValueError, naming the argument.
-    """
-    if len(drafters) < 2:
-        raise ValueError(f"drafters has {len(drafters)} items: expected at least 2")
-    parts = tuple(resolve(drafter) for drafter in drafters)
-    for part in parts:
-        if isinstance(part, LookAhead):
-            raise ValueError(f"drafters holds {part!r}: expected none that looks ahead for beams")
-    return Merged(parts, check_count("node_budget", node_budget, 10_000))
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Drafters to be merged; see `merged`."""
-
-    parts: tuple[AnyConfiguration, ...]
-    node_budget: int
-
-    def build(self, context: DraftContext) -> MergedDrafter:
-        """Build all drafters, as one."""
-        parts = [context.build(part) for part in self.parts]
-        return MergedDrafter(parts, self.node_budget, context.guess)
 
 
 class MergedDrafter:
@@ -95,32 +52,6 @@ class MergedDrafter:
         with ExitStack() as ending:
             for drafter in self._drafters:
                 ending.callback(drafter.release, row)
-
-
-class NativeParts:
-    """A native drafter with the methods of `Drafter`: one native object for each query."""
-
-    def __init__(self, drafting: Drafting, guess: _native.GuessModel) -> None:
-        self._options, self._guess = drafting.native(), guess
-        self._drafters: dict[int, _native.NativeDrafter] = {}
-        self._idle: list[_native.NativeDrafter] = []
-
-    def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Begin a query."""
-        if self._idle:
-            drafter = self._idle.pop()
-        else:
-            drafter = _native.NativeDrafter(self._options, self._guess)
-        drafter.start(source_ids)
-        self._drafters[row] = drafter
-
-    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft after every path."""
-        return [self._drafters[path.row].propose(path.token_ids) for path in paths]
-
-    def release(self, row: int) -> None:
-        """End a query."""
-        self._idle.append(self._drafters.pop(row))
 
 
 def merge(trees: Sequence[DraftTree], node_budget: int) -> DraftTree:

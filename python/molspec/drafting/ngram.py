@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from molspec import _native
+from molspec.drafting.native import simulate
 from molspec.drafting.options import TreeDraft
-from molspec.drafting.simulation import simulate
 from molspec.text import Vocabulary
 
 #: Source ids and target ids, without BOS and EOS.

@@ -1,12 +1,10 @@
-"""molspec's drafters and their options. The drafters themselves are native: csrc/drafting."""
+"""The options of drafters: data only, from which `build` makes the drafters."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import MISSING, dataclass, replace
-from functools import cached_property
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,25 +17,15 @@ from typing import (
     runtime_checkable,
 )
 
-from molspec.common.fields import check_fields, setting
+from molspec.common.fields import check_count, check_counts, check_fields, setting
 
 if TYPE_CHECKING:
-    from molspec import _native
-    from molspec.checkpoints import Checkpoint
-    from molspec.decoding import Drafter
-    from molspec.drafting.build import DraftContext
-    from molspec.drafting.spec_drafter import SpecModel
+    from molspec.decoding import Drafter  # needs torch
 
 
 @dataclass(frozen=True)
 class NoDraft:
     """No drafts: one token for each decoder pass."""
-
-    def native(self) -> _native.NoDraftOptions:
-        """Options of the native drafter."""
-        from molspec import _native
-
-        return _native.NoDraftOptions()
 
 
 @dataclass(frozen=True)
@@ -63,13 +51,6 @@ class WindowDrafts:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def native(self) -> _native.WindowOptions:
-        """Options of the native drafter."""
-        from molspec import _native
-
-        options = {name: value for name, value in vars(self).items() if name != "choice"}
-        return _native.WindowOptions(even=self.choice == "even", **options)
-
 
 @dataclass(frozen=True)
 class TreeDraft:
@@ -89,12 +70,6 @@ class TreeDraft:
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    def native(self) -> _native.TreeOptions:
-        """Options of the native drafter."""
-        from molspec import _native
-
-        return _native.TreeOptions(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -123,23 +98,6 @@ class _OwnDraft:
         """Its name as an option."""
         return f"tree+{self.kind}" if self.tree else self.kind
 
-    @abstractmethod
-    def _build(self, context: DraftContext) -> Drafter:
-        """Build the checkpoint's drafter."""
-
-    def build(self, context: DraftContext) -> Drafter:
-        """Build the drafter, merged with the copying tree if `tree` is true.
-
-        Raises ValueError if the model has none.
-        """
-        from molspec.drafting.merging import MergedDrafter
-
-        own = self._build(context)
-        if not self.tree:
-            return own
-        tree = TreeDraft(self.node_budget, min_probability=self.min_probability)
-        return MergedDrafter([context.build(tree), own], self.node_budget, context.guess)
-
 
 @dataclass(frozen=True)
 class HeadsDraft(_OwnDraft):
@@ -154,11 +112,6 @@ class HeadsDraft(_OwnDraft):
 
     kind, needs, command = "heads", "draft heads", "train-heads"
 
-    def _build(self, context: DraftContext) -> Drafter:
-        from molspec.drafting.heads import HeadsDrafter
-
-        return HeadsDrafter(self, context.own_heads(self), context.guess)
-
 
 @dataclass(frozen=True)
 class SpecDraft(_OwnDraft):
@@ -168,43 +121,22 @@ class SpecDraft(_OwnDraft):
     min_probability: tokens that are less likely to be accepted are not drafted.
     tree: whether to merge it with the tree of copies, see `merged`.
     model: the folder of a model with its drafter, as `molspec train-drafter` writes it; by default
-        the target model's own drafter.
+        the target model's own drafter. A loaded target reads the folder once.
     k: tokens guessed at once; by default as many as it was trained for.
 
     Raises ValueError, naming the option.
     """
 
-    model: str | FilePath | None = None
+    model: str | Path | None = None
     k: int | None = setting(None, most=1000)
 
     kind, needs, command = "spec", "Spec-Drafter", "train-drafter"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.model, str | FilePath | None):
+        if not isinstance(self.model, str | Path | None):
             kind = type(self.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """The checkpoint `model`, read once. Raises CheckpointError if there is none."""
-        from molspec.drafting.build import read_drafter
-
-        assert self.model is not None
-        return read_drafter(self.model)
-
-    @cached_property
-    def target(self) -> str:
-        """The fingerprint of the model that `model` drafts for."""
-        return self.checkpoint.fingerprint(with_drafters=False)
-
-    @cached_property
-    def opened(self) -> dict[str, SpecModel]:
-        """The Spec-Drafter of `model` by dtype, opened once for all calls."""
-        return {}
-
-    def _build(self, context: DraftContext) -> Drafter:
-        return context.own_spec(self).open(self, context.guess, context.query_count)
 
 
 @dataclass(frozen=True)
@@ -232,24 +164,95 @@ class LookAhead:
             raise ValueError(f"drafter is {self.drafter!r}: expected one that does not look ahead")
 
 
+@dataclass(frozen=True)
+class ModelDraft:
+    """A small model drafts for the target model (Leviathan et al. 2023), on the CPU.
+
+    The target model verifies its drafts, so answers do not change. For samples, both models use the
+    same noise.
+
+    model: the name or path of a model with the target model's vocabulary, which a target reads
+        once; for `molspec.decode`, a module of any kind that it takes.
+    gamma: tokens drafted before each verification; "adaptive" chooses it from the measured
+        acceptance and cost.
+    drafter: the drafter of the small model: "none", "tree", or a ModelDraft of an even smaller one.
+    width: likeliest tokens to propose at each position. More than one helps exact beams only; their
+        default is the width of the beam.
+    dtype: of its matrices, as for `molspec.load`.
+
+    Raises ValueError, naming the option.
+    """
+
+    model: Any
+    gamma: int | Literal["adaptive"] = "adaptive"
+    drafter: AnyDrafter = "none"
+    width: int | None = None
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.gamma != "adaptive":
+            if isinstance(self.gamma, str):
+                raise ValueError(
+                    f"gamma is {self.gamma!r}: expected 'adaptive' or a whole number of at least 1"
+                )
+            check_counts(self, gamma=1000)
+        if self.width is not None:
+            check_counts(self, width=1000)
+        inner = [resolve(self.drafter)]
+        for each in inner:
+            if isinstance(each, LookAhead | OwnDraft):
+                raise ValueError(
+                    f"drafter is {each!r}: expected one that drafts after a single path"
+                )
+            if isinstance(each, Merged):
+                inner += each.parts
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Drafters to be merged; see `merged`."""
+
+    parts: tuple[AnyConfiguration, ...]
+    node_budget: int
+
+
+def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
+    """Merge several drafters: names, configurations or objects with the methods of `Drafter`.
+
+    The probability of a node is the mean over the drafters; it is 0 for those that do not propose
+    it. After every path, the node_budget likeliest nodes are proposed.
+
+    Raises ValueError, naming the argument.
+    """
+    if len(drafters) < 2:
+        raise ValueError(f"drafters has {len(drafters)} items: expected at least 2")
+    parts = tuple(resolve(drafter) for drafter in drafters)
+    for part in parts:
+        if isinstance(part, LookAhead):
+            raise ValueError(f"drafters holds {part!r}: expected none that looks ahead for beams")
+    return Merged(parts, check_count("node_budget", node_budget, 10_000))
+
+
 @runtime_checkable
 class DrafterMaker(Protocol):
-    """A configuration: it builds a drafter once the model is known that it drafts for."""
+    """A user's configuration: it builds a drafter once the model is known that it drafts for."""
 
-    def build(self, context: DraftContext) -> Drafter:
-        """Build a drafter for one set of options; `context.guess` has the model's tokens."""
+    def build(self, context: Any) -> Any:
+        """Build a drafter for one set of options; a DraftContext has the model's tokens."""
 
 
 #: Native drafters.
 Drafting = NoDraft | WindowDrafts | TreeDraft
 #: Drafters in a model's checkpoint.
 OwnDraft = HeadsDraft | SpecDraft
-#: A drafter given as an object.
+#: molspec's own configurations.
+_Configuration = Drafting | OwnDraft | LookAhead | ModelDraft | Merged
+#: A drafter that is not a name.
 if TYPE_CHECKING:
-    AnyConfiguration: TypeAlias = Drafting | OwnDraft | LookAhead | Drafter | DrafterMaker
+    AnyConfiguration: TypeAlias = _Configuration | Drafter | DrafterMaker
     #: The type of the option `drafter`.
     AnyDrafter: TypeAlias = str | AnyConfiguration
-else:  # the module of the protocol Drafter needs torch; `is_drafter` has its methods
+else:  # `is_drafter` has the methods of Drafter
     AnyConfiguration = object
     AnyDrafter = str | object
 
@@ -266,17 +269,18 @@ _NAMES: dict[str, Drafting | OwnDraft] = {
 DRAFTERS = tuple(_NAMES)
 
 
-def is_drafter(value: object) -> TypeGuard[Drafter | DrafterMaker]:
-    """Whether the object has a drafter's methods, or builds such an object."""
-    if isinstance(value, type | OwnDraft):
+def is_drafter(value: object) -> TypeGuard[ModelDraft | Merged | Drafter | DrafterMaker]:
+    """Whether the object has a drafter's methods, or such a drafter is built from it."""
+    if isinstance(value, type):
         return False
     methods = ("start", "propose", "release")
-    return isinstance(value, DrafterMaker) or all(hasattr(value, name) for name in methods)
+    drafts = all(hasattr(value, name) for name in methods)
+    return drafts or isinstance(value, ModelDraft | Merged | DrafterMaker)
 
 
 def check_drafter(name: str, value: object, besides: str = "") -> None:
     """Raise ValueError, naming the option, unless it is a drafter; `besides`: other choices."""
-    if not (isinstance(value, Drafting | OwnDraft | LookAhead) or is_drafter(value)):
+    if not (isinstance(value, _Configuration) or is_drafter(value)):
         if isinstance(value, type):
             raise ValueError(f"{name} is the class {value.__name__}: expected an object of it")
         raise ValueError(

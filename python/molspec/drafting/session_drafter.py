@@ -48,7 +48,7 @@ class SessionDrafter(ABC):
     """
 
     def __init__(
-        self, opened: Opened, native: _native.Continuations | _native.MaskedPlaces
+        self, opened: Opened, native: _native.Continuations | _native.SpecDrafterPaths
     ) -> None:
         self._session = opened.session
         self._paths = native

@@ -16,40 +16,29 @@ from molspec.text import Vocabulary
 
 
 @copied_between_processes
-class SpecModel:
-    """A model's Spec-Drafter, on the CPU; its engine is built at first use."""
+class SpecDrafterModel:
+    """The model of a Spec-Drafter, on the CPU; its engine is built at first use."""
 
     def __init__(self, weights: SpecDrafterWeights, vocabulary: Vocabulary, dtype: str) -> None:
         self._weights, self._vocabulary, self._dtype = weights, vocabulary, dtype
-
-    @property
-    def most(self) -> int:
-        """The number of tokens that it was trained to guess at once."""
-        return self._weights.k
-
-    @property
-    def megabytes(self) -> float:
-        """The size of its weights in float32."""
-        return 4 * sum(weight.numel() for weight in self._weights.weights.values()) / 1e6
 
     @cached_property
     def engine(self) -> Engine:
         """The engine that runs it."""
         return make_engine(self._weights.spec, self._weights.weights, "cpu", self._dtype)
 
-    def open(
-        self, configuration: SpecDraft, guess: _native.GuessModel, query_count: int
-    ) -> SpecDrafter:
+    def open(self, options: SpecDraft, guess: _native.GuessModel, query_count: int) -> SpecDrafter:
         """Make the drafter. Raises ValueError for more tokens than it was trained to guess."""
-        if (k := configuration.k or self.most) > self.most:
+        most = self._weights.k
+        if (k := options.k or most) > most:
             raise ValueError(
-                f"k is {k}: expected at most {self.most}, which the drafter was trained for"
+                f"k is {k}: expected at most {most}, which the drafter was trained for"
             )
-        native = _native.MaskedPlaces(
+        native = _native.SpecDrafterPaths(
             row_count=query_count,
             guess_model=guess,
-            node_budget=configuration.node_budget,
-            min_log_prob=configuration.min_log_prob,
+            node_budget=options.node_budget,
+            min_log_prob=options.min_log_prob,
         )
         return SpecDrafter(Opened.of(self.engine, self._vocabulary, query_count), native, k)
 
@@ -57,9 +46,9 @@ class SpecModel:
 class SpecDrafter(SessionDrafter):
     """Drafts the next k tokens of a path, each guessed independently, as a tree."""
 
-    _paths: _native.MaskedPlaces
+    _paths: _native.SpecDrafterPaths
 
-    def __init__(self, opened: Opened, native: _native.MaskedPlaces, k: int) -> None:
+    def __init__(self, opened: Opened, native: _native.SpecDrafterPaths, k: int) -> None:
         super().__init__(opened, native)
         self._k = k
 

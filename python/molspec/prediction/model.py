@@ -46,7 +46,7 @@ class Model:
         self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
-        spec = checkpoint.spec_drafter
+        spec_drafter = checkpoint.spec_drafter
         with torch.device("cpu"):  # whatever torch's default device
             heads = checkpoint.heads and checkpoint.heads.open(checkpoint.spec, checkpoint.weights)
         drafters_dtype = dtype if device == "cpu" else "float32"
@@ -56,7 +56,8 @@ class Model:
             "dtype": drafters_dtype,
             "decoder_bytes": decoder_bytes,
             "heads": heads and heads.to(device, torch.float32),
-            "spec": spec and drafting.SpecModel(spec, checkpoint.vocabulary, drafters_dtype),
+            "spec_drafter": spec_drafter
+            and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),
         }
         self._plans: dict[tuple[PredictOptions, int], Plan] = {}
         _ = self.context  # checks the n-gram model
@@ -128,11 +129,11 @@ class Model:
         of learned pieces; the model may split it otherwise. A query or target that the model
         cannot read gets a Result with `error`; the others are answered.
 
-        options: batch_size and canonical_queries of `PredictOptions`, and `aligned`, by name. With
-            `aligned`, the prediction is the target in its likeliest spelling. The spellings begin
-            at each atom of a molecule, and follow the order of the atoms in the query. Use it for
-            models that were trained on root-aligned SMILES, as the bundled ones were: they find
-            the canonical spelling improbable.
+        options: batch_size, canonical_queries and token_log_probs of `PredictOptions`, and
+            `aligned`, by name. With `aligned`, the prediction is the target in its likeliest
+            spelling. The spellings begin at each atom of a molecule, and follow the order of the
+            atoms in the query. Use it for models that were trained on root-aligned SMILES, as the
+            bundled ones were: they find the canonical spelling improbable.
 
         Raises ValueError if queries and targets differ in number, or for a bad option.
         """
@@ -153,6 +154,7 @@ class Model:
         *,
         batch_size: int = DEFAULT_BATCH_SIZE,
         canonical_queries: bool | None = None,
+        token_log_probs: bool = False,
         aligned: bool = False,
         statistics: Statistics | None = None,
         processes: Processes = 1,
@@ -166,7 +168,11 @@ class Model:
             raise ValueError(
                 "aligned is True: expected False, the model reads learned pieces of text"
             )
-        options = PredictOptions(batch_size=batch_size, canonical_queries=canonical_queries)
+        options = PredictOptions(
+            batch_size=batch_size,
+            canonical_queries=canonical_queries,
+            token_log_probs=token_log_probs,
+        )
 
         def submit(decoder: Decoder, pair: tuple[str, str]) -> int:
             query, target = _two(pair)

@@ -18,11 +18,11 @@
 
 namespace molspec {
 
-class MaskedPlaces : public CachedPaths {
+class SpecDrafterPaths : public CachedPaths {
  public:
   // Throws std::invalid_argument for counts below 1.
-  MaskedPlaces(int32_t row_count, std::shared_ptr<const GuessModel> model, int32_t node_budget,
-               float min_log_prob)
+  SpecDrafterPaths(int32_t row_count, std::shared_ptr<const GuessModel> model, int32_t node_budget,
+                   float min_log_prob)
       : CachedPaths(row_count, std::move(model)), place_trees_(node_budget, min_log_prob) {}
 
   void plan() {

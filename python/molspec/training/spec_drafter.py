@@ -16,9 +16,9 @@ from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import SpecDrafterConfig
 from molspec.training.drafters import DrafterTrainer
-from molspec.training.masked_layout import Lay, Layout, causal, lengths_of, published
 from molspec.training.optimizers import optimizers
 from molspec.training.prepared import EncodedPairs
+from molspec.training.spec_drafter_layout import Lay, Layout, causal, lengths_of, published
 from molspec.training.trainer import autocast
 
 #: With a smaller share, glancing reveals too little to be worth its decoder pass.

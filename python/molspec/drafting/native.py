@@ -1,0 +1,80 @@
+"""The native drafters (csrc/drafting), and a simulation of decoding with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from molspec import _native
+from molspec.decoding import DraftTree, Path, Statistics
+from molspec.drafting.options import Drafting, TreeDraft, WindowDrafts
+
+
+def native_options(drafting: Drafting) -> _native.DrafterOptions:
+    """The options as a native drafter takes them."""
+    if isinstance(drafting, TreeDraft):
+        return _native.TreeOptions(**vars(drafting))
+    if isinstance(drafting, WindowDrafts):
+        options = {name: value for name, value in vars(drafting).items() if name != "choice"}
+        return _native.WindowOptions(even=drafting.choice == "even", **options)
+    return _native.NoDraftOptions()
+
+
+class NativeDrafters:
+    """A native drafter with the methods of `Drafter`: one native object for each query."""
+
+    def __init__(self, drafting: Drafting, guess: _native.GuessModel) -> None:
+        self._options, self._guess = native_options(drafting), guess
+        self._drafters: dict[int, _native.NativeDrafter] = {}
+        self._idle: list[_native.NativeDrafter] = []
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Begin a query."""
+        if self._idle:
+            drafter = self._idle.pop()
+        else:
+            drafter = _native.NativeDrafter(self._options, self._guess)
+        drafter.start(source_ids)
+        self._drafters[row] = drafter
+
+    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
+        """Draft after every path."""
+        return [self._drafters[path.row].propose(path.token_ids) for path in paths]
+
+    def release(self, row: int) -> None:
+        """End a query."""
+        self._idle.append(self._drafters.pop(row))
+
+
+def simulate(
+    drafting: Drafting,
+    guess: _native.GuessModel,
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]],
+    eos_id: int,
+) -> Statistics:
+    """Decode every source as if the model's greedy answer were its target.
+
+    A call verifies the drafts after the last token and emits the accepted ones and one more; the
+    first call drafts after BOS. Ids are without BOS and EOS. `seconds["draft"]` is processor time.
+    """
+    drafter = _native.NativeDrafter(native_options(drafting), guess)
+    sums = Statistics()
+    for source_ids, target_ids in pairs:
+        output_ids = [*target_ids, eos_id]
+        drafter.start(source_ids)
+        sums.queries += 1
+        sums.emitted_tokens += len(output_ids)
+        written = 0
+        while written < len(output_ids):
+            begin = time.thread_time()
+            tree = drafter.propose(output_ids[:written])
+            sums.seconds["draft"] += time.thread_time() - begin
+            sums.decoder_calls += 1
+            sums.drafted_tokens += len(tree)
+            node = -1
+            # The last token is EOS, which is never drafted: there is always one more token.
+            while (node := tree.child(node, output_ids[written])) >= 0:
+                sums.accepted_tokens += 1
+                written += 1
+            written += 1
+    return sums
