@@ -133,7 +133,7 @@ def _written_lines(answer: Answer, context: OutputContext, written: Callable[[st
     result = answer.result
 
     def doubted(prediction: Prediction) -> list[str]:
-        return [doubt] if (doubt := answer.doubt(prediction)) else []
+        return [doubt] if (doubt := result.doubt(prediction)) else []
 
     cells = [
         (written(text), answer.identifier, str(rank), probability(prediction), *doubted(prediction))

@@ -86,13 +86,8 @@ class Prediction:
         verification="relaxed",
     )
     #: Their sum is log_prob, to the bit, unless answers were merged.
-    token_log_probs: tuple[float, ...] | None = field(
-        default=None,
-        metadata={
-            "help": "Of each token, and of EOS if it is finished.",
-            "by": {"token_log_probs": True},
-            "recorded": False,
-        },
+    token_log_probs: tuple[float, ...] | None = given(
+        None, "Of each token, and of EOS if it is finished.", token_log_probs=True
     )
 
     @cached_property
