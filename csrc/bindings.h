@@ -60,6 +60,10 @@ void bind_value(pybind11::class_<Struct, Options...> bound, Fields... fields) {
            [](const Struct& one, const pybind11::object& other) {
              return pybind11::isinstance<Struct>(other) && one == other.cast<const Struct&>();
            })
+      .def("__hash__",
+           [fields...](const Struct& value) {
+             return pybind11::hash(pybind11::make_tuple(value.*(fields.at)...));
+           })
       .def_property_readonly("given", [fields...](const Struct& value) {
         std::vector<std::string> names;
         [[maybe_unused]] const auto add = [&](const auto& field) {

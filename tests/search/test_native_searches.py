@@ -164,6 +164,7 @@ def test_invalid_specs_are_refused(make: Callable[[], SearchSpec], message: str)
 def test_specs_are_values() -> None:
     one, other = (sequence_spec(samples=2, sampling=Sampling(seed=3)) for _ in range(2))
     assert one == other
+    assert hash(one) == hash(other)
     assert one not in (sequence_spec(samples=2, sampling=Sampling(seed=4)), SPECS["greedy"], 3)
     assert BeamSpec(**BEAMS) != SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=NoDraftOptions())
 
