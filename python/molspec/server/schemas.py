@@ -64,17 +64,12 @@ def _prediction_fields() -> dict[str, Any]:
     return {**described, "note": (Annotated[str | None, note], None)}
 
 
-_Note = Annotated[
-    str | None, Field(description="Why it is impossible as it stands; omitted if it is not.")
-]
 if TYPE_CHECKING:
     _Options = _Body
     PredictionItem = BaseModel
 else:
     _Options = create_model("_Options", __base__=_Body, **_option_fields())
-    PredictionItem = create_model(
-        "PredictionItem", __doc__="An answer.", **_prediction_fields(), note=(_Note, None)
-    )
+    PredictionItem = create_model("PredictionItem", __doc__="An answer.", **_prediction_fields())
 
 
 class PredictBody(_Options):
