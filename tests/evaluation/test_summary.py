@@ -5,8 +5,8 @@ import json
 import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
-from molspec.prediction.identity import Identity
 from molspec.prediction.options import PredictOptions
+from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [
@@ -29,7 +29,7 @@ MODEL = FakeModel(
 @pytest.fixture
 def evaluation(tmp_path: object) -> Evaluation:
     table = PairTable(write_table(tmp_path / "a.tsv", ROWS))  # type: ignore[operator]
-    settings = Settings(table, "fake", Identity("f00d"), PredictOptions(n_best=3))
+    settings = Settings(table, "fake", tiny.config(PredictOptions(n_best=3)))
     evaluation = Evaluation(settings)
     assert len(list(evaluation.run(MODEL))) == len(ROWS)  # type: ignore[arg-type]
     return evaluation
