@@ -40,6 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     texts["decisions/index.md"] = decisions()
     texts["reference/commands.md"] = commands()
     texts["reference/options.md"] = options()
+    texts["reference/predictions.md"] = predictions()
     texts["reference/training.md"] = training_options()
     for page, text in texts.items():
         files.append(File.generated(config, page, content=text))
@@ -124,6 +125,41 @@ def options(kind: type[Any] | None = None) -> str:
         "`batch_size`).\n\n"
     )
     return head + _tables(kind or PredictOptions, "##")
+
+
+def predictions(kind: type[Any] | None = None) -> str:
+    """The page of predictions: every field, and the options that give it."""
+    from molspec.prediction.results import answer_fields
+
+    rows = [
+        f"| `{each.name}` | `{_kind(each.kind)}` | "
+        f"{', '.join(_given(name, value) for name, value in (each.by or {}).items())} | "
+        f"{each.help} |"
+        for each in answer_fields(kind)
+    ]
+    return "\n".join(
+        [
+            "# Predictions",
+            "",
+            "Fields of an answer in Python, JSON lines, tables, SDF, Parquet and `/v1`. Tables "
+            "have a field's column with its options; objects leave out its default. Cells have "
+            "lists as JSON.",
+            "",
+            "| field | type | with | |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _kind(kind: Any) -> str:
+    """The name of a type; a bar would end a cell."""
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace(" |", " or")
+
+
+def _given(name: str, value: object) -> str:
+    return f"`{name}`" if value is ... else f"`{name}={value!r}`"
 
 
 def training_options() -> str:

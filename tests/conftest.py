@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 # For this process, before torch is imported, and for those that tests start: on busy cores, torch's
@@ -19,7 +18,8 @@ from molspec.commands.flags import ModelFlags
 from molspec.prediction.config import Identity
 from tests.cli_with_fake_model import FakeModel
 
-Run = Callable[..., int]
+#: The fake model, and the flags that it was loaded with.
+Loaded = dict[str, Any]
 
 # The same examples every time, and no deadline: the suite is deterministic.
 settings.register_profile("molspec", derandomize=True, deadline=None, max_examples=60)
@@ -27,9 +27,8 @@ settings.load_profile("molspec")
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The fake model, and the flags that it was loaded with."""
-    seen: dict[str, Any] = {"model": FakeModel()}
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Loaded:
+    seen: Loaded = {"model": FakeModel()}
 
     def load(flags: ModelFlags) -> FakeModel:
         seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
@@ -42,14 +41,38 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in this process and returns its exit status."""
+class Run:
+    """Runs the command line in this process; `out` and `err` are what the last command printed."""
 
-    def run(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["molspec", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
+    def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
+        self._captured = captured
+        self._printed: Any = None
+
+    def __call__(self, *arguments: str) -> int:
+        """The exit status of a command."""
+        self._captured.readouterr()
+        self._printed = None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["molspec", *arguments])
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
         return ended.value.code or 0  # type: ignore[return-value]
 
-    return run
+    @property
+    def out(self) -> str:
+        return self._read().out
+
+    @property
+    def err(self) -> str:
+        return self._read().err
+
+    def _read(self) -> Any:
+        self._printed = self._printed or self._captured.readouterr()
+        return self._printed
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest) -> Run:
+    """A test may read what is printed itself too."""
+    own = "capsys" in request.fixturenames
+    return Run(request.getfixturevalue("capsys" if own else "capfd"))

@@ -16,13 +16,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build/mutants"
@@ -51,18 +51,8 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__
 """
 
 
-class Mutant(NamedTuple):
-    """One line of a file, changed."""
-
-    path: str
-    index: int
-    old: str
-    new: str
-
-    @property
-    def name(self) -> str:
-        """The file and both lines, which stay if other lines change."""
-        return f"{self.path}: {self.old.strip()} -> {self.new.strip()}"
+#: The file, the index of the line, the line, and what it becomes.
+Mutant = tuple[str, int, str, str]
 
 
 def mutants(folder: str) -> Iterator[Mutant]:
@@ -79,26 +69,22 @@ def mutants(folder: str) -> Iterator[Mutant]:
             for pattern, new in _CHANGES:
                 for found in re.finditer(pattern, code):
                     changed = code[: found.start()] + found.expand(new) + code[found.end() :]
-                    yield Mutant(str(path.relative_to(ROOT)), index, line, changed)
-
-
-def copied() -> None:
-    """Bring the copy up to date; a file that did not change keeps its time."""
-    listed = subprocess.run(("git", "ls-files"), cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    files = {COPY / "tree" / name: ROOT / name for name in listed.stdout.decode().splitlines()}
-    texts = {target: source.read_bytes() for target, source in files.items() if source.is_file()}
-    texts[COPY / "site/sitecustomize.py"] = _SITE.encode()
-    for target, text in texts.items():
-        if not target.is_file() or target.read_bytes() != text:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text)
+                    yield str(path.relative_to(ROOT)), index, line, changed
 
 
 def configured() -> None:
-    """Prepare the build of the copy."""
+    """Bring the copy up to date, where no file that is the same gets a new time; prepare builds."""
+    listed = subprocess.check_output(("git", "ls-files"), cwd=ROOT, text=True).splitlines()
+    texts = {COPY / "tree" / name: ROOT / name for name in listed if (ROOT / name).is_file()}
+    contents = {path: source.read_bytes() for path, source in texts.items()}
+    for path, content in (contents | {COPY / "site/sitecustomize.py": _SITE.encode()}).items():
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
     where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
     options = {
-        "CMAKE_BUILD_TYPE": "Release",
+        "CMAKE_BUILD_TYPE": "Debug",  # without optimisation over all files, which takes long
+        "CMAKE_CXX_FLAGS": "-O1",
         "MOLSPEC_CUDA": "OFF",
         "Python_EXECUTABLE": sys.executable,
         "pybind11_DIR": where.strip(),
@@ -120,33 +106,34 @@ def passes(folders: Sequence[str], seconds: float) -> bool:
     """Whether all tests of these folders pass in the copy, in this time."""
     paths = os.pathsep.join((str(COPY / "site"), str(COPY / "tree/python")))
     tests = (f"tests/{folder}" for folder in folders)
-    command = (sys.executable, "-m", "pytest", "-x", "-n2", "-p", "no:cacheprovider", *tests)
-    environment = os.environ | {"PYTHONPATH": paths}
+    command = (sys.executable, "-m", "pytest", "-x", "-n2", *tests)
     started = subprocess.Popen(
         command,
         cwd=COPY / "tree",
-        env=environment,
+        env=os.environ | {"PYTHONPATH": paths},
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
         return started.wait(seconds) == 0
     except subprocess.TimeoutExpired:
-        os.killpg(started.pid, 9)
         return False
+    finally:
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
 
 
-def outcome(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
+def outcome(mutant: Mutant, folders: Sequence[str]) -> str:
     """Make the mutant in the copy, and take it back."""
-    path = COPY / "tree" / mutant.path
+    name, index, _, new = mutant
+    path = COPY / "tree" / name
     text = path.read_text()
     lines = text.splitlines()
-    lines[mutant.index] = mutant.new
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join((*lines[:index], new, *lines[index + 1 :], "")))
     try:
-        if mutant.path.startswith("csrc") and not built():
+        if name.startswith("csrc") and not built():
             return "is not built"
-        return "lives" if passes(tests, seconds) else "killed"
+        return "lives" if passes(folders, 600) else "killed"
     finally:
         path.write_text(text)
 
@@ -157,14 +144,15 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", default=list(TESTS), help="of the product")
     parser.add_argument("--count", type=int, default=50, help="mutants, of those that are built")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=600, help="after which a mutant is killed")
     parser.add_argument("--results", type=Path, default=ROOT / "build/mutants.txt")
     given = parser.parse_args()
+    #: By the file and both lines, which stay if other lines change.
     found = {
-        each.name: (each, TESTS[folder]) for folder in given.folders for each in mutants(folder)
+        f"{each[0]}: {each[2].strip()} -> {each[3].strip()}": (each, TESTS[folder])
+        for folder in given.folders
+        for each in mutants(folder)
     }
     drawn = sorted(found, key=lambda name: sha256(f"{given.seed} {name}".encode()).digest())
-    copied()
     configured()
     if not built():
         sys.exit("the checkout is not built")
@@ -179,7 +167,7 @@ def main() -> None:
         if counts["killed"] + counts["lives"] == given.count:
             break
         if name not in known:
-            known[name] = outcome(*found[name], given.seconds)
+            known[name] = outcome(*found[name])
             with given.results.open("a") as results:
                 results.write(f"{known[name]}\t{name}\n")
         counts[known[name]] += 1

@@ -1,6 +1,6 @@
-"""The code of README and docs: every block runs, or a mark gives the reason why it does not.
+"""The code of README, docs and notebooks: it runs, or a mark gives the reason why it does not.
 
-A mark is a comment before the block: `<!-- not run: why -->`.
+A mark is a comment before the block: `<!-- not run: why -->`. Notebooks print their saved output.
 """
 
 from __future__ import annotations
@@ -214,3 +214,27 @@ def test_mark_of_a_block_gives_its_reason() -> None:
     text = "<!-- not run: it is yours -->\n```python\nyours()\n```\n\n```sh\nmolspec info\n```\n"
     found = [(each["reason"], each["kind"], each["code"]) for each in _BLOCK.finditer(text)]
     assert found == [("it is yours", "python", "yours()\n"), (None, "sh", "molspec info\n")]
+
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def saved_output(cell: dict[str, Any]) -> str:
+    """The text that a cell had printed when the notebook was saved."""
+    streams = (output for output in cell["outputs"] if output["output_type"] == "stream")
+    return "".join("".join(output["text"]) for output in streams)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.name for path in NOTEBOOKS])
+def test_notebook_prints_its_saved_output(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    for number, cell in enumerate(cells):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)
+            assert capsys.readouterr().out == saved_output(cell)
+
+
+def test_all_notebooks_are_tested() -> None:
+    names = ["drafter.ipynb", "first_steps.ipynb", "planner.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == names

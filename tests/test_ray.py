@@ -104,23 +104,19 @@ def test_every_row_is_answered_once_although_a_worker_is_killed(
     assert rows(folder / "answers") == expected(folder)
 
 
-def test_command_writes_the_expected_rows(
-    folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_writes_the_expected_rows(folder: Path, run: Run) -> None:
     command = ("predict-parquet", str(folder / "queries.parquet"), str(folder / "answers"))
     options = ("-m", str(folder / "tiny"), "-n", "3", "--raw", "--max-length", "20")
     assert run(*command, *options, "--block-rows", "100") == 1
     assert rows(folder / "answers") == expected(folder)
     assert not (folder / "answers.unfinished").exists()
-    assert f"{ROWS * 3 // 4} of {ROWS} rows answered, {ROWS // 4} failed" in capsys.readouterr().err
+    assert f"{ROWS * 3 // 4} of {ROWS} rows answered, {ROWS // 4} failed" in run.err
     assert not (folder / "answers" / ".molspec").exists()
     assert run(*command, *options) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "is there already" in run.err
 
 
-def test_command_refuses_to_remove_a_foreign_folder(
-    folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_refuses_to_remove_a_foreign_folder(folder: Path, run: Run) -> None:
     """The folder holds the rows that the command reads."""
     other = folder / "answers.unfinished"
     other.mkdir()
@@ -128,13 +124,11 @@ def test_command_refuses_to_remove_a_foreign_folder(
     before = (other / "queries.parquet").read_bytes()
     options = ("-m", str(folder / "tiny"), "--max-length", "20")
     assert run("predict-parquet", str(other), str(folder / "answers"), *options) == 2
-    assert f"{other} is there already: take another folder" in capsys.readouterr().err
+    assert f"{other} is there already: take another folder" in run.err
     assert (other / "queries.parquet").read_bytes() == before
 
 
-def test_unusable_tables_are_refused(
-    folder: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unusable_tables_are_refused(folder: Path, run: Run) -> None:
     model = ("-m", str(folder / "tiny"))
     for names, message in (
         ({"id": [1], "text": ["CCO"]}, "none of the columns smiles"),
@@ -142,9 +136,9 @@ def test_unusable_tables_are_refused(
     ):
         parquet.write_table(pa.table(names), folder / "other.parquet")
         assert run("predict-parquet", str(folder / "other.parquet"), str(folder / "a"), *model) == 2
-        assert message in capsys.readouterr().err
+        assert message in run.err
     assert run("predict-parquet", str(folder / "none"), str(folder / "a"), *model) == 2
-    assert "is not there" in capsys.readouterr().err
+    assert "is not there" in run.err
 
 
 @pytest.mark.parametrize(

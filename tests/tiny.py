@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from molspec.checkpoints import Checkpoint
+from molspec.drafting import build_ngram
 from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
@@ -93,3 +94,11 @@ def with_heads(spec: HeadsSpec = HEADS, seed: int = 0) -> Checkpoint:
     heads = new_heads(spec, base.spec, base.weights)
     weights = {name: torch.randn_like(weight) for name, weight in heads.state_dict().items()}
     return replace(base, heads=HeadsWeights(spec, weights))
+
+
+def drafting_model(dtype: str = "float32") -> Model:
+    """The tiny model with an n-gram model of the queries, so that some drafts are accepted."""
+    sources = [VOCABULARY.encode(query) for query in QUERIES]
+    pairs = list(zip(sources, sources, strict=True))
+    ngram = build_ngram(VOCABULARY, pairs, min_gain=0.0, rewrites=False)
+    return Model(replace(checkpoint(), ngram=ngram), dtype)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin
 
 import pyarrow as pa
 import ray.data
@@ -27,25 +28,23 @@ from molspec.files import Query, find_query_column
 from molspec.files import predict as predict_queries
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import answer_fields
 
-#: The columns that a row gets, named as in `molspec predict -f jsonl`.
-COLUMNS = {
-    "predictions": pa.list_(
-        pa.struct(
-            {
-                "smiles": pa.string(),
-                "canonical": pa.string(),
-                "log_prob": pa.float64(),
-                "finished": pa.bool_(),
-                "count": pa.int64(),
-                "inclusion": pa.float64(),
-                "tolerated": pa.int64(),
-            }
-        )
-    ),
-    "note": pa.string(),
-    "error": pa.string(),
-}
+_TYPES = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+
+
+def _type(kind: Any) -> pa.DataType:
+    """The type of a field of a prediction."""
+    if get_origin(kind) is tuple:
+        return pa.list_(_type(get_args(kind)[0]))
+    (kind,) = {*(get_args(kind) or (kind,))} - {NoneType}
+    return _TYPES[kind] if kind in _TYPES else _type(kind)
+
+
+def columns() -> dict[str, pa.DataType]:
+    """The columns that a row gets, named as in `molspec predict -f jsonl`."""
+    found = pa.struct({each.name: _type(each.kind) for each in answer_fields()})
+    return {"predictions": pa.list_(found), "note": pa.string(), "error": pa.string()}
 
 
 class Predictor:
@@ -82,13 +81,12 @@ class Predictor:
         )
         found = {
             "predictions": [
-                [{**vars(each), "canonical": each.canonical} for each in answer.result.predictions]
-                for answer in answers
+                [each.to_json() for each in answer.result.predictions] for answer in answers
             ],
             "note": [answer.note or None for answer in answers],
             "error": [answer.error for answer in answers],
         }
-        for name, kind in COLUMNS.items():
+        for name, kind in columns().items():
             rows = rows.append_column(name, pa.array(found[name], kind))
         return rows
 
@@ -98,7 +96,7 @@ def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
 
     Raises ValueError if it has none, or a column of a name that predictions take.
     """
-    if taken := [name for name in COLUMNS if name in names]:
+    if taken := [name for name in columns() if name in names]:
         raise ValueError(f"the table has a column {taken[0]!r}: expected none of this name")
     return find_query_column("the table", names, column, task)
 

@@ -13,7 +13,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 @pytest.fixture(autouse=True)
 def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the scripts import one another, as when they are run."""
-    monkeypatch.syspath_prepend(BENCH)
+    for folder in (BENCH, BENCH / "campaigns", BENCH / "gpu"):
+        monkeypatch.syspath_prepend(folder)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Parts of the comparison that need no peers: a PyTorch loop, processes, tables, a picture."""
+"""Parts of the comparisons that need no peers: a PyTorch loop, processes, tables, curves."""
 
 from __future__ import annotations
 
@@ -9,28 +9,35 @@ from xml.etree import ElementTree
 
 import pytest
 
-import drafters
 import peers
 from molspec import checkpoints
+from peering import routes
 from peering.convert import convert
 from peering.engines import PlainTorch
 from peering.process import PeerProcess
 from peering.report import Origin, Record, markdown, picture, sizes
 from peering.text import Text
+from peering.trial import Trial
 from tests import tiny
 
 QUERIES = list(tiny.QUERIES[:6])
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A converted tiny model; the conversion needs no installed peers."""
-    root = tmp_path_factory.mktemp("peers")
-    checkpoints.write(tiny.checkpoint(), root / "model")
+@pytest.fixture(autouse=True, scope="module")
+def _without_peers() -> Any:
+    """Conversions need no installed peers."""
     with pytest.MonkeyPatch.context() as patch:
         for converter in ("_to_ctranslate2", "_to_onnx"):
             patch.setattr(f"peering.convert.{converter}", lambda *_: None)
-        convert(str(root / "model"), root / "converted")
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(_without_peers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A converted tiny model."""
+    root = tmp_path_factory.mktemp("peers")
+    checkpoints.write(tiny.checkpoint(), root / "model")
+    convert(str(root / "model"), root / "converted")
     return root / "converted"
 
 
@@ -75,14 +82,8 @@ def test_ratios_compare_with_the_best_peer() -> None:
         record("quick", "int8", 0.006),
     ]
     text = markdown(records, ["a & b"], {})
-    assert (
-        "`python bench/campaigns/peers.py product=test.tsv --json peers.json` on: processor x; "
-        "weights product 01234567." in text
-    )
-    assert (
-        "| a & b | 1 | quick int8 | 6.0 | 2.0 | 3.00x | 1.0 (bfloat16) | 6.00x "
-        "| slow float32 | 6.00x |" in text
-    )
+    quick = "| a & b | 1 | quick int8 | 6.0 | 2.0 | 3.00x | 1.0 (bfloat16) | 6.00x "
+    assert f"{quick}| slow float32 | 6.00x |" in text
     assert "| quick int8 | 6.0 | 6.0 | 3.00 | 75% | 50% | 1 |" in text
     svg = ElementTree.fromstring(picture(records, ["a & b"]))
     labels = [element.text for element in svg.iter() if element.tag.endswith("text")]
@@ -100,37 +101,28 @@ def test_records_of_different_measurements_are_not_mixed(other: dict[str, Any]) 
         markdown(records, ["a & b"], {})
 
 
-def test_other_weights_are_converted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for converter in ("_to_ctranslate2", "_to_onnx"):
-        monkeypatch.setattr(f"peering.convert.{converter}", lambda *_: None)
+def test_lengths_and_model_sizes_are_columns() -> None:
+    one, two = record("molspec", "int8", 0.001, "one"), record("molspec", "int8", 0.002, "two")
+    quick, late = record("quick", "int8", 0.003, "one"), record("quick", "int8", 0.004, "two")
+    partial = record("now and then", "int8", 0.004, "two")
+    lengths = {"length": {20: "one", 40: "two", 80: "three"}}
+    lines = markdown([one, two, quick, late, partial], [], lengths).splitlines()
+    assert lines[-4::3] == ["| engine | 20 | 40 |", "| quick int8 | 3.0 | 4.0 |"]
+    shapes = {"greedy": {"R-SMILES": "one", "Chemformer": "two"}}
+    lines = sizes([one, two, replace(quick, peer="CTranslate2")], shapes).splitlines()
+    assert "| Chemformer | 6 | 512 | 2048 |" in lines
+    expected = ["| CTranslate2 int8 | 3.0 |  |", "| **best peer / molspec** | 3.00x |  |"]
+    assert lines[-2:] == expected
+
+
+def test_other_weights_are_converted_again(tmp_path: Path) -> None:
     fingerprints = []
     for seed in (1, 2):
-        checkpoint = tiny.checkpoint(seed)
-        checkpoints.write(checkpoint, tmp_path / str(seed))
+        checkpoints.write(tiny.checkpoint(seed), tmp_path / str(seed))
         fingerprints.append(convert(str(tmp_path / str(seed)), tmp_path / "converted"))
-        assert fingerprints[-1] == checkpoint.fingerprint()
-        assert (
-            checkpoints.read(tmp_path / "converted" / "molspec").fingerprint() == fingerprints[-1]
-        )
+        converted = checkpoints.read(tmp_path / "converted" / "molspec")
+        assert fingerprints[-1] == tiny.checkpoint(seed).fingerprint() == converted.fingerprint()
     assert fingerprints[0] != fingerprints[1]
-
-
-def test_a_curve_has_a_column_for_every_measured_value() -> None:
-    records = [
-        record("molspec", "int8", 0.001, "length 20"),
-        record("molspec", "int8", 0.002, "length 40"),
-        record("quick", "int8", 0.003, "length 20"),
-        record("quick", "int8", 0.004, "length 40"),
-        record("now and then", "int8", 0.004, "length 40"),
-    ]
-    curve = {20: "length 20", 40: "length 40", 80: "length 80"}
-    lines = markdown(records, [], {"length": curve}).splitlines()
-    assert lines[lines.index("## Milliseconds a query against length, 1 thread") + 2 :] == [
-        "| engine | 20 | 40 |",
-        "|---|---:|---:|",
-        "| molspec int8 | 1.0 | 2.0 |",
-        "| quick int8 | 3.0 | 4.0 |",
-    ]
 
 
 def test_queries_closest_to_the_length_are_selected(tmp_path: Path, folder: Path) -> None:
@@ -141,10 +133,8 @@ def test_queries_closest_to_the_length_are_selected(tmp_path: Path, folder: Path
     assert sorted(map(len, found)) == [19, 20, 21]
 
 
-def test_a_planner_continues_with_answered_molecules(folder: Path, tmp_path: Path) -> None:
-    table = tmp_path / "set.tsv"
-    table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
-    found = peers.queries(peers.Scenario("product", 9, planner=True), table, folder)
+def test_a_planner_continues_with_answered_molecules(folder: Path, table: str) -> None:
+    found = peers.queries(peers.Scenario("product", 9, planner=True), Path(table), folder)
     assert found[0] == QUERIES[0]
     assert len(found) == len(set(found)) <= 9
     answered = {p.smiles for r in tiny.model().predict(found) for p in r.predictions}
@@ -153,21 +143,15 @@ def test_a_planner_continues_with_answered_molecules(folder: Path, tmp_path: Pat
 
 
 def test_two_shapes_are_measured_in_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny_model: str, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for converter in ("_to_ctranslate2", "_to_onnx"):
-        monkeypatch.setattr(f"peering.convert.{converter}", lambda *_: None)
     monkeypatch.setattr(peers, "SETTINGS", {"molspec": {"float32": {}}})
-    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
-    table = tmp_path / "set.tsv"
-    table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
     scenarios = ["product greedy, batch 1", "product greedy, batch 1, papers' shape"]
     flags = ["--peers", "molspec", "--rounds", "1", "--folder", str(tmp_path / "converted")]
     files = ["--json", str(tmp_path / "peers.json"), "--markdown", str(tmp_path / "peers.md")]
-    peers.main([f"product={tmp_path / 'model'}={table}", "--scenarios", *scenarios, *flags, *files])
-    assert "product=FILE is not given" not in capsys.readouterr().out
+    peers.main([f"product={tiny_model}={table}", "--scenarios", *scenarios, *flags, *files])
     text = (tmp_path / "peers.md").read_text()
-    assert "`python bench/campaigns/peers.py product=set.tsv --json peers.json`" in text
+    assert "peers.py product=table.tsv --json peers.json`" in text
     assert "## product greedy, batch 1, papers' shape, 1 thread" in text
     shapes = [
         checkpoints.read(tmp_path / "converted" / subject / "molspec").spec.feed_forward
@@ -176,31 +160,45 @@ def test_two_shapes_are_measured_in_one_run(
     assert shapes == [tiny.SPEC.feed_forward, 2048]
 
 
-def test_model_sizes_are_columns() -> None:
-    def record(shape: str, peer: str, seconds: float, machine: str = "one") -> Record:
-        origin = Origin("product", "abcdef", "set.tsv", {"processor": machine})
-        return Record(f"greedy, {shape}", 1, peer, "int8", [seconds], 1, 1, 1, 0, origin)
+def trial(engine: str, target: str, limit: float, first: float | None, expanded: int = 2) -> Trial:
+    seconds = first or limit
+    return Trial(f"{engine} int8", "n1", target, limit, first, seconds, 0.8 * seconds, expanded)
 
-    scenarios = {"greedy": {"R-SMILES": "greedy, R-SMILES", "Chemformer": "greedy, Chemformer"}}
-    records = [record("R-SMILES", "molspec", 0.01), record("R-SMILES", "CTranslate2", 0.025)]
-    lines = sizes([*records, record("Chemformer", "molspec", 0.1)], scenarios).splitlines()
-    assert "| Chemformer | 6 | 512 | 2048 |" in lines
-    assert lines[-3:] == [
-        "| molspec int8 | 10.0 | 100.0 |",
-        "| CTranslate2 int8 | 25.0 |  |",
-        "| **best peer / molspec** | 2.50x |  |",
+
+TRIALS = [
+    trial("molspec", "CCO", 1.0, 0.05),
+    trial("molspec", "CCN", 1.0, 0.4, 9),
+    trial("CTranslate2", "CCO", 0.3, 0.2),
+    trial("CTranslate2", "CCN", 0.3, None),
+    trial("CTranslate2", "CCN", 1.0, None, 8),
+    trial("molspec", "taken by one alone", 1.0, 0.01, 1),
+]
+
+
+def test_shares_of_routes_are_of_trials_with_enough_time() -> None:
+    limits = ((1.0, 0.1), (0.3, 0.35), (1.0, 0.4), (1.0, None))
+    trials = [trial("molspec", "CCO", limit, first) for limit, first in limits]
+    assert routes.curve(trials) == [(0.1, 0.25), (0.4, 0.625)]
+    assert [share for _, share in routes.curve(TRIALS[:2])] == [0.5, 1]
+
+
+def test_routes_are_counted_for_targets_that_all_engines_searched() -> None:
+    lines = routes.markdown(TRIALS, {"n_best": 10}).splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| ")]
+    assert rows[0][1:4] == ["0.1 s of 2", "0.3 s of 2", "1 s of 2"]
+    assert [row[1:6] for row in rows[1:]] == [
+        ["1", "1", "2", "0.05 s", "24.4"],
+        ["0", "1", "1", "0.20 s", "8.3"],
     ]
-    with pytest.raises(ValueError, match=r"measured on .*'two'"):
-        sizes([*records, record("R-SMILES", "ONNX Runtime", 1, "two")], scenarios)
+    assert "\n| CTranslate2 int8 | 0 | 1 |  |" in routes.markdown(TRIALS[:4], {})  # had less time
+    curves = ElementTree.fromstring(routes.picture(TRIALS)).iter()
+    assert sum(each.get("stroke-width") == "2" for each in curves) == 2
 
 
-def test_drafters_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
-    table = tmp_path / "set.tsv"
-    table.write_text("src\ttgt\n" + "".join(f"{query}\tC\n" for query in QUERIES))
-    drafters.main([f"{tmp_path / 'model'}={table}", "--timed", "2", "--rounds", "1"])
-    text = capsys.readouterr().out
-    assert "## model\n\n6 queries" in text
-    (none,) = (line for line in text.splitlines() if line.startswith("| none"))
-    assert none.split("|")[3:6] == [" 1.0 ", " 0.0% ", " 0.0% "]
-    assert text.count("\n| tree") == 3
+def test_targets_after_an_unsearched_one_do_not_count() -> None:
+    stopped = [
+        *(trial("molspec", target, 0.3, None, 1) for target in ("C", "N")),
+        trial("molspec", "O", 0.3, 0.1, 1),
+        trial("molspec", "C", 1.0, 0.5, 1),
+    ]
+    assert "| engine | 0.1 s of 3 | 0.3 s of 3 | 1 s of 1 |" in routes.markdown(stopped, {})

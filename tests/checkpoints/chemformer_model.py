@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import warnings
@@ -70,3 +71,14 @@ def store(model: Chemformer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "max_seq_len": MAX_LENGTH,
         },
     }
+
+
+SPECIAL = {"start": "^", "end": "&", "pad": "<PAD>", "unknown": "?", "mask": "<MASK>"}
+
+
+VOCABULARIES = {
+    "bart_vocab.json": json.dumps(
+        {"properties": {"special_tokens": SPECIAL}, "vocabulary": list(TOKENS)}
+    ),
+    "bart_vocab.txt": "".join(f"{token}\n" for token in TOKENS),
+}

@@ -7,16 +7,9 @@ import pytest
 import torch
 
 from molspec.checkpoints import CheckpointError, read
-from molspec.model.transformer import Transformer
-from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, Chemformer, store
-
-SPECIAL = {"start": "^", "end": "&", "pad": "<PAD>", "unknown": "?", "mask": "<MASK>"}
-VOCABULARIES = {
-    "bart_vocab.json": json.dumps(
-        {"properties": {"special_tokens": SPECIAL}, "vocabulary": list(TOKENS)}
-    ),
-    "bart_vocab.txt": "".join(f"{token}\n" for token in TOKENS),
-}
+from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, VOCABULARIES, Chemformer, store
+from tests.checkpoints.damage import ABSENT, put
+from tests.checkpoints.twin import twin_logits
 
 
 @pytest.fixture
@@ -42,35 +35,27 @@ def test_logits_match_chemformer(save: Any, vocabulary: str) -> None:
     assert checkpoint.vocabulary.tokens == TOKENS
     assert checkpoint.vocabulary.special_ids == (0, 2, 3, 1)
     assert checkpoint.spec.max_positions == MAX_LENGTH
-    twin = Transformer(checkpoint.spec).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
     source = torch.tensor([[2, *checkpoint.vocabulary.encode("Cc1O(N)"), 3]])
     target = torch.tensor([[2, *checkpoint.vocabulary.encode("N(Cc)O")]])
     with torch.no_grad():
         expected = model(source.T, target.T)[:, 0]
-        torch.testing.assert_close(twin(source, target)[0], expected, atol=1e-4, rtol=1e-5)
+    found = twin_logits(checkpoint, source, target)[0]
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
     assert expected.std() > 1
     assert read(folder).spec == checkpoint.spec
 
 
-DAMAGE: dict[str, tuple[Callable[[Any], object], str]] = {
-    "no state": (lambda c: c.pop("state_dict"), "no state_dict in it: not a Chemformer"),
-    "no positions": (lambda c: c["state_dict"].pop("pos_emb"), "missing weights: pos_emb"),
-    "no size": (
-        lambda c: c["hyper_parameters"].pop("num_heads"),
-        "hyper_parameters lack num_heads",
-    ),
-    "a weight": (
-        lambda c: c["state_dict"].pop("decoder.layers.1.norm3.bias"),
-        "missing weights: decoder.layers.1.norm3.bias",
-    ),
+DAMAGE = {
+    "no state_dict in it: not a Chemformer": ("state_dict",),
+    "missing weights: pos_emb": ("state_dict", "pos_emb"),
+    "hyper_parameters lack num_heads": ("hyper_parameters", "num_heads"),
+    "missing weights: decoder.layers.1.norm3.bias": ("state_dict", "decoder.layers.1.norm3.bias"),
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_error_names_folder_and_damage(save: Any, kind: str) -> None:
-    change, message = DAMAGE[kind]
-    folder = save(Chemformer(), change=change)
+@pytest.mark.parametrize("message", DAMAGE)
+def test_error_names_folder_and_what_is_missing(save: Any, message: str) -> None:
+    folder = save(Chemformer(), change=put(ABSENT, *DAMAGE[message]))
     with pytest.raises(CheckpointError, match=rf"^{folder}: {message}"):
         read(folder)
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from molspec import Model, load
 from molspec.checkpoints import Checkpoint, CheckpointError, files, folder, read, seal, write
 from tests import tiny
+from tests.checkpoints.conftest import TOKENS
+from tests.checkpoints.damage import in_json, in_weights
 
 
 @pytest.fixture
@@ -155,18 +156,10 @@ def test_next_write_removes_leftovers_of_killed_write(
     assert read(destination).fingerprint() == checkpoint.fingerprint()
 
 
-def change_config(**values: Any) -> Callable[[Path], None]:
-    def change(path: Path) -> None:
-        config = json.loads((path / "config.json").read_text())
-        (path / "config.json").write_text(json.dumps({**config, **values}))
-
-    return change
-
-
 def change_spec(**values: Any) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         spec = json.loads((path / "config.json").read_text())["spec"]
-        change_config(spec={**spec, **values})(path)
+        in_json("config.json", spec={**spec, **values})(path)
 
     return change
 
@@ -175,33 +168,7 @@ def write_file(name: str, content: str) -> Callable[[Path], None]:
     return lambda path: (path / name).write_text(content) and None
 
 
-def remove_vocabulary(path: Path) -> None:
-    (path / "vocabulary.json").unlink()
-
-
-def shorten_vocabulary(path: Path) -> None:
-    vocabulary = json.loads((path / "vocabulary.json").read_text())
-    vocabulary["tokens"].pop()
-    (path / "vocabulary.json").write_text(json.dumps(vocabulary))
-
-
-def truncate_weights(path: Path) -> None:
-    whole = (path / "model.safetensors").read_bytes()
-    (path / "model.safetensors").write_bytes(whole[:1000])
-
-
-def set_weight_to_nan(path: Path) -> None:
-    weights = load_file(path / "model.safetensors")
-    weights["output.bias"][2] = float("nan")
-    save_file(weights, path / "model.safetensors")
-
-
-def remove_weight(path: Path) -> None:
-    weights = load_file(path / "model.safetensors")
-    del weights["output.bias"]
-    save_file(weights, path / "model.safetensors")
-
-
+set_weight_to_nan = in_weights(lambda weights: weights["output.bias"].fill_(float("nan")))
 DEEP = 100_000 * '{"a": ' + "1" + 100_000 * "}"
 
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
@@ -209,9 +176,15 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (write_file("config.json", "[]"), "config.json holds a list: expected an object"),
     (write_file("vocabulary.json", "C O"), "vocabulary.json is not JSON: Expecting"),
     (write_file("vocabulary.json", "{}"), "vocabulary fields are none: expected tokens, pad_id"),
-    (change_config(format="other"), "config.json says format 'other', version 1: expected"),
-    (change_config(format_version=2), "says format 'molspec', version 2: expected 'molspec', 1"),
-    (change_config(spec=None), "config.json has no spec"),
+    (
+        in_json("config.json", format="other"),
+        "config.json says format 'other', version 1: expected",
+    ),
+    (
+        in_json("config.json", format_version=2),
+        "says format 'molspec', version 2: expected 'molspec', 1",
+    ),
+    (in_json("config.json", spec=None), "config.json has no spec"),
     (change_spec(heads=2), "unknown model fields: heads"),
     (change_spec(head_count=3), "d_model is 8: expected a multiple of head_count 3"),
     (change_spec(encoder_layers=300_000), "encoder_layers is 300000: expected at most 1024"),
@@ -220,11 +193,17 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (write_file("config.json", DEEP), "config.json is nested too deeply"),
     (write_file("vocabulary.json", DEEP), "vocabulary.json is nested too deeply"),
     (change_spec(feed_forward=13), r"has shape \(12, 8\): expected \(13, 8\)"),
-    (remove_vocabulary, "vocabulary.json: No such file or directory$"),
-    (shorten_vocabulary, "the vocabulary has 6 tokens, but the source embedding has 7 rows"),
-    (truncate_weights, "model.safetensors is damaged: "),
+    (
+        lambda path: (path / "vocabulary.json").unlink(),
+        "vocabulary.json: No such file or directory$",
+    ),
+    (
+        in_json("vocabulary.json", tokens=list(TOKENS[:-1])),
+        "the vocabulary has 6 tokens, but the source embedding has 7 rows",
+    ),
+    (lambda path: os.truncate(path / "model.safetensors", 1000), "model.safetensors is damaged: "),
     (set_weight_to_nan, "weight output.bias holds NaN or infinity"),
-    (remove_weight, "missing weights: output.bias"),
+    (in_weights(lambda weights: weights.pop("output.bias")), "missing weights: output.bias"),
 ]
 
 
@@ -256,7 +235,7 @@ def test_hash_detects_flipped_bit_in_weights(
 
 
 CHANGES = (
-    change_config(task="retro"),
+    in_json("config.json", task="retro"),
     change_spec(norm_eps=1e-6),
     lambda path: write_file(
         "vocabulary.json", (path / "vocabulary.json").read_text().replace('"C", "O"', '"O", "C"')

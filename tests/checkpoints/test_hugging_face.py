@@ -12,16 +12,12 @@ from torch import Tensor
 
 from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read
-from molspec.model.transformer import Transformer
 
 pytest.importorskip("transformers")
 
-from tokenizers import Regex, Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from tokenizers.processors import TemplateProcessing
-from transformers import PreTrainedTokenizerFast
 
+from tests.checkpoints.damage import in_json
+from tests.checkpoints.twin import twin_logits
 from tests.drop_in import hugging_face_models as models
 
 TOKENS = (
@@ -68,15 +64,11 @@ def write(
 
 def check_logits(model: Any, checkpoint: Checkpoint) -> None:
     """Checks that the twin's logits match the model's."""
-    twin = Transformer(checkpoint.spec, dropout=0.0).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
     source = torch.tensor([[0, 4, 5, 6, 7, 2]])
     target = torch.tensor([[model.config.decoder_start_token_id, 6, 4, 9, 10, 5]])
     with torch.no_grad():
         expected: Tensor = model.float()(input_ids=source, decoder_input_ids=target).logits
-    no_padding = torch.zeros_like(source, dtype=torch.bool)
-    with torch.no_grad():
-        actual = twin.decode(target, twin.encode(source, no_padding), no_padding)
+    actual = twin_logits(checkpoint, source, target)
     torch.testing.assert_close(actual, expected, atol=2e-4, rtol=1e-4)
     assert expected.std() > 0.25
 
@@ -186,22 +178,12 @@ def test_start_and_end_tokens_follow_model(tmp_path: Path) -> None:
 
 
 ROBERTA = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]}
-POST_PROCESSORS: dict[str, tuple[Any, list[int], list[int]]] = {
-    "nothing": (None, [], []),
-    "both": (template(0, 2), [0], [2]),
-    "an end": (template(2), [], [2]),
-    "RoBERTa's": (ROBERTA, [0], [2]),
-}
-
-
-@pytest.mark.parametrize("kind", POST_PROCESSORS)
-def test_source_gets_special_tokens_of_tokenizer(tmp_path: Path, kind: str) -> None:
-    processor, begin, end = POST_PROCESSORS[kind]
-    loaded = load(write(tmp_path, models.bart(), changes={"post_processor": processor}))
-    assert loaded.reader.source("CO").encoder_ids == [*begin, 4, 6, *end]
-
-
-UNSUPPORTED_POST_PROCESSORS: dict[str, tuple[Any, str]] = {
+#: A post-processor: the ids before and after a text, or the error that names what is unsupported.
+POST_PROCESSORS: dict[str, tuple[Any, tuple[list[int], list[int]] | str]] = {
+    "nothing": (None, ([], [])),
+    "both": (template(0, 2), ([0], [2])),
+    "an end": (template(2), ([], [2])),
+    "RoBERTa's": (ROBERTA, ([0], [2])),
     "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] after a text: expected"),
     "too many": (template(0, 0, 2), r"puts the ids \[0, 0\] before and \[2\] after a text"),
     "BERT's": ({**ROBERTA, "cls": ["[CLS]", 3]}, r"puts the ids \[3\] before and \[2\] after"),
@@ -210,12 +192,16 @@ UNSUPPORTED_POST_PROCESSORS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", UNSUPPORTED_POST_PROCESSORS)
-def test_error_names_unsupported_post_processor(tmp_path: Path, kind: str) -> None:
-    processor, message = UNSUPPORTED_POST_PROCESSORS[kind]
+@pytest.mark.parametrize("kind", POST_PROCESSORS)
+def test_source_gets_special_tokens_of_tokenizer(tmp_path: Path, kind: str) -> None:
+    processor, expected = POST_PROCESSORS[kind]
     folder = write(tmp_path, models.bart(), changes={"post_processor": processor})
-    with pytest.raises(CheckpointError, match=message):
-        read(folder)
+    if isinstance(expected, str):
+        with pytest.raises(CheckpointError, match=expected):
+            read(folder)
+    else:
+        begin, end = expected
+        assert load(folder).reader.source("CO").encoder_ids == [*begin, 4, 6, *end]
 
 
 @pytest.mark.parametrize("kind", models.MODELS)
@@ -241,31 +227,6 @@ def test_drafts_do_not_change_answers_of_t5(tmp_path: Path, kind: str, dtype: st
     assert exact == standard
 
 
-@pytest.mark.parametrize("kind", ["bart", "t5", "t5 v1.1"])
-def test_token_ids_and_beams_match_saved_tokenizer(tmp_path: Path, kind: str) -> None:
-    """A folder saved with transformers gives its tokenizer's ids and the beams of `generate`."""
-    special, template = ("<s>", "<pad>", "</s>", "<unk>"), "<s> $A </s>"
-    if kind != "bart":
-        special, template = ("<pad>", "</s>", "<unk>", "<extra>"), "$A </s>"
-    ids = {token: i for i, token in enumerate((*special, *TOKENS[4:]))}
-    tokenizer = Tokenizer(WordLevel(ids, "<unk>"))
-    tokenizer.pre_tokenizer = Split(Regex(r"\[[^]]+]|Br|Cl|."), "isolated")
-    boundaries = [(token, ids[token]) for token in ("<s>", "</s>") if token in special]
-    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=boundaries)
-    model = models.MODELS[kind]().float()
-    model.save_pretrained(tmp_path)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(tmp_path)
-    loaded = load(tmp_path)
-    for query in QUERIES:
-        source_ids = tokenizer.encode(query).ids
-        assert loaded.reader.source(query).encoder_ids == source_ids
-        options = {"num_beams": 5, "num_return_sequences": 5, "length_penalty": 0.0}
-        generated = model.generate(torch.tensor([source_ids]), max_new_tokens=12, **options)
-        (result,) = loaded.predict([query], n_best=5, max_length=12, finished="separate")
-        decoded = [loaded.vocabulary.decode(row) for row in generated[:, 1:].tolist()]
-        assert [prediction.smiles for prediction in result.predictions] == decoded
-
-
 def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
     folder = write(tmp_path, models.bart())
     settings = folder / "generation_config.json"
@@ -281,80 +242,65 @@ def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
     assert found[0].filename == __file__
 
 
-def set_config(key: str, value: Any) -> Callable[[Path], None]:
+def without(file: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / file).unlink()
+
+
+def with_pieces(file: str) -> Callable[[Path], None]:
+    """Files of learned pieces in place of a tokenizer."""
+
     def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps({**values, key: value}))
+        (folder / "tokenizer.json").unlink()
+        (folder / file).write_text("C\n##C\n")
 
     return change
 
 
-EXCESSIVE_SIZES: dict[str, tuple[Any, str]] = {
-    "max_position_embeddings": (2**20, "is 1048576: expected 1 to 16384"),
-    "encoder_layers": (300_000, "is 300000: expected at most 1024"),
-}
+def config(key: str, value: Any) -> Callable[[Path], None]:
+    return in_json("config.json", **{key: value})
 
 
-@pytest.mark.parametrize("key", EXCESSIVE_SIZES)
-def test_excessive_sizes_are_refused_before_allocation(tmp_path: Path, key: str) -> None:
-    value, message = EXCESSIVE_SIZES[key]
-    folder = write(tmp_path, models.marian(), "vocab.json")
-    set_config(key, value)(folder)
-    with pytest.raises(CheckpointError, match=f"{key} {message}"):
-        read(folder)
-
-
-UNSUPPORTED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "kind": (
-        set_config("model_type", "led"),
-        r"have model_type 'led' \(only bart, marian, t5\); mol",
+BART: list[tuple[Callable[[Path], object], str]] = [
+    (config("model_type", "led"), r"have model_type 'led' \(only bart, marian, t5\); mol"),
+    (config("activation_function", "tanh"), "have activation_function 'tanh'"),
+    (config("decoder_attention_heads", 4), "attention_heads 2 beside decoder_attention_h"),
+    (config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),
+    (without("model.safetensors"), "no model.safetensors and no pyt"),
+    (lambda folder: (folder / "model.safetensors").write_bytes(b"?"), "safetensors is damaged"),
+    (without("tokenizer.json"), "no tokenizer.json, vocab.json or voc"),
+    (config("encoder_layers", 3), "missing weights: model.encoder.layers.2.fc1.bias"),
+    (with_pieces("source.spm"), "expected a tokenizer.json, which transformers wri"),
+    (with_pieces("vocab.txt"), "expected a tokenizer.json, which transformers wri"),
+]
+#: Excessive sizes are refused before their memory is allocated.
+MARIAN = [
+    (config("max_position_embeddings", 2**20), "embeddings is 1048576: expected 1 to 16384"),
+    (config("encoder_layers", 300_000), "encoder_layers is 300000: expected at most 1024"),
+]
+T5 = [
+    (
+        config("feed_forward_proj", "gated-tanh"),
+        "does not have feed_forward_proj 'gated-tanh'; mol",
     ),
-    "an activation": (set_config("activation_function", "tanh"), "have activation_function 'tanh'"),
-    "heads": (
-        set_config("decoder_attention_heads", 4),
-        "attention_heads 2 beside decoder_attention_h",
-    ),
-    "no start": (set_config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),
-    "no weights": (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors and no pyt"),
-    "damage": (lambda f: (f / "model.safetensors").write_bytes(b"?"), "safetensors is damaged"),
-    "no tokens": (
-        lambda f: (f / "tokenizer.json").unlink(),
-        "no tokenizer.json, vocab.json or voc",
-    ),
-    "layers": (set_config("encoder_layers", 3), "missing weights: model.encoder.layers.2.fc1.bias"),
-}
+    (config("d_ff", None), "config.json lacks d_ff"),
+    (config("d_kv", 5), r"SelfAttention.q.weight has shape \(12, 16\): expected \(10, 16\)"),
+    (config("num_layers", 3), "missing weights: encoder.block.2.layer.0.SelfAttention.k.weight"),
+]
 
 
-@pytest.mark.parametrize("kind", UNSUPPORTED)
-def test_error_names_path_and_cause(tmp_path: Path, kind: str) -> None:
-    change, message = UNSUPPORTED[kind]
-    folder = write(tmp_path, models.bart())
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        (kind, *case)
+        for kind, cases in {"bart": BART, "marian": MARIAN, "t5": T5}.items()
+        for case in cases
+    ],
+)
+def test_error_names_path_and_cause(
+    tmp_path: Path, kind: str, change: Callable[[Path], object], message: str
+) -> None:
+    vocabulary = "tokenizer.json" if kind == "bart" else "vocab.json"
+    folder = write(tmp_path, models.MODELS[kind](), vocabulary)
     change(folder)
     with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
-        read(folder)
-
-
-UNSUPPORTED_T5 = {
-    "feed_forward_proj": ("gated-tanh", "does not have feed_forward_proj 'gated-tanh'; molspec.d"),
-    "d_ff": (None, "config.json lacks d_ff"),
-    "d_kv": (5, r"SelfAttention.q.weight has shape \(12, 16\): expected \(10, 16\)"),
-    "num_layers": (3, "missing weights: encoder.block.2.layer.0.SelfAttention.k.weight"),
-}
-
-
-@pytest.mark.parametrize("key", UNSUPPORTED_T5)
-def test_error_names_path_and_cause_for_t5(tmp_path: Path, key: str) -> None:
-    value, message = UNSUPPORTED_T5[key]
-    folder = write(tmp_path, models.t5(), "vocab.json")
-    set_config(key, value)(folder)
-    with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
-        read(folder)
-
-
-@pytest.mark.parametrize("pieces", ["source.spm", "vocab.txt"])
-def test_learned_pieces_without_tokenizer_are_refused(tmp_path: Path, pieces: str) -> None:
-    folder = write(tmp_path, models.bart())
-    (folder / "tokenizer.json").unlink()
-    (folder / pieces).write_text("C\n##C\n")
-    with pytest.raises(CheckpointError, match=r"expected a tokenizer.json, which transformers wri"):
         read(folder)

@@ -9,9 +9,10 @@ import torch
 
 from molspec.checkpoints import CheckpointError, read
 from molspec.model.spec import ModelSpec
-from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary
+from tests.checkpoints.damage import ABSENT, put
 from tests.checkpoints.paper_model import PaperModel, store
+from tests.checkpoints.twin import twin_logits
 
 Save = Callable[[Any], Path]
 
@@ -56,13 +57,12 @@ def paper_logits(model: PaperModel, source_ids: torch.Tensor, target_ids: torch.
 def test_logits_match_paper_model(spec: ModelSpec, save_lightning: Save, shared: bool) -> None:
     paper_model = PaperModel(replace(spec, shared_embedding=shared)).eval()
     checkpoint = read(save_lightning(store(paper_model)))
-    twin = Transformer(checkpoint.spec).eval()
-    twin.load_state_dict(dict(checkpoint.weights))
     source_ids = torch.tensor([[1, 4, 5, 6, 4, 2], [1, 6, 6, 6, 5, 2]])
     target_ids = torch.tensor([[1, 5, 4, 6], [1, 4, 4, 5]])
     with torch.no_grad():
         expected = paper_logits(paper_model, source_ids, target_ids)
-        torch.testing.assert_close(twin(source_ids, target_ids), expected, rtol=1e-5, atol=1e-4)
+    found = twin_logits(checkpoint, source_ids, target_ids)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
     assert expected.std() > 1
 
 
@@ -75,38 +75,20 @@ def test_reads_separate_embeddings(stored: dict[str, Any], save_lightning: Save)
     assert torch.equal(checkpoint.weights["target_embedding"], target)
 
 
-def drop(*keys: str) -> Callable[[dict[str, Any]], None]:
-    def change(stored: dict[str, Any]) -> None:
-        for key in keys[:-1]:
-            stored = stored[key]
-        del stored[keys[-1]]
-
-    return change
-
-
-def put(value: Any, *keys: str) -> Callable[[dict[str, Any]], None]:
-    def change(stored: dict[str, Any]) -> None:
-        for key in keys[:-1]:
-            stored = stored[key]
-        stored[keys[-1]] = value
-
-    return change
-
-
 STATE, SIZES = "state_dict", "hyper_parameters"
 SOURCE = "model.src_token_featurizer.embedding.weight"
 TARGET = "model.tgt_token_featurizer.embedding.weight"
 STACKED = "model.transformer.decoder.layers.1.multihead_attn.in_proj_weight"
 DAMAGE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
-    (drop(STATE), "no state_dict in it: not a Lightning checkpoint"),
-    (drop(SIZES), "no hyper_parameters in it: not a Lightning checkpoint"),
-    (drop(SIZES, "num_heads"), "hyper_parameters lack num_heads"),
+    (put(ABSENT, STATE), "no state_dict in it: not a Lightning checkpoint"),
+    (put(ABSENT, SIZES), "no hyper_parameters in it: not a Lightning checkpoint"),
+    (put(ABSENT, SIZES, "num_heads"), "hyper_parameters lack num_heads"),
     (put("8", SIZES, "embedding_dim"), "d_model is '8': expected a whole number of at least 1"),
     (put("tanh", SIZES, "activation"), "activation is 'tanh': expected one of relu, gelu, gelu_t"),
     (put(3, SIZES, "num_encoder_layers"), "missing weights: model.transformer.encoder.layers.1."),
-    (drop(STATE, SOURCE), f"missing weights: {SOURCE}"),
+    (put(ABSENT, STATE, SOURCE), f"missing weights: {SOURCE}"),
     (put(torch.zeros(7), STATE, SOURCE), f"{SOURCE} has shape .*: expected a matrix"),
-    (drop(STATE, STACKED), f"missing weights: {STACKED}"),
+    (put(ABSENT, STATE, STACKED), f"missing weights: {STACKED}"),
     (put(torch.zeros(9), STATE, "model.extra"), "unexpected weights: model.extra"),
     (
         put(torch.zeros(25, 8), STATE, STACKED),

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from molspec import load
 from molspec.checkpoints import CheckpointError, read
+from tests.checkpoints.damage import put
 from tests.checkpoints.opennmt_model import OpenNMT, store
 from tests.checkpoints.twin import twin_log_probs
 
@@ -85,18 +86,6 @@ def test_predictor_loads_folder(save: Any) -> None:
     result = load(folder).predict(["CCO"], max_length=5)[0]
     assert result.error is None
     assert result.predictions
-
-
-def put(value: Any, *keys: str) -> Callable[[Any], None]:
-    def change(stored: Any) -> None:
-        for key in keys[:-1]:
-            stored = stored[key]
-        if isinstance(stored, dict):
-            stored[keys[-1]] = value
-        else:
-            setattr(stored, keys[-1], value)
-
-    return change
 
 
 KEY = "decoder.transformer_layers.0.context_attn.linear_keys.weight"

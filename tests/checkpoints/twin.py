@@ -1,4 +1,4 @@
-"""Log-probabilities of a checkpoint, computed by the training twin."""
+"""Logits of a checkpoint, computed by the training twin."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.transformer import Transformer
 
 
-def twin_log_probs(checkpoint: Checkpoint, source: str, target: str) -> Tensor:
-    """Log-probabilities [1 + token, vocab] after BOS and each token of `target`."""
+def twin_logits(checkpoint: Checkpoint, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+    """Logits [row, token, vocab] for ids without padding, BOS and EOS included."""
     twin = Transformer(checkpoint.spec, dropout=0.0).eval()
     twin.load_state_dict(dict(checkpoint.weights))
+    no_padding = torch.zeros_like(source_ids, dtype=torch.bool)
+    with torch.no_grad():
+        return twin.decode(target_ids, twin.encode(source_ids, no_padding), no_padding)
+
+
+def twin_log_probs(checkpoint: Checkpoint, source: str, target: str) -> Tensor:
+    """Log-probabilities [1 + token, vocab] after BOS and each token of `target`."""
     vocabulary = checkpoint.vocabulary
     source_ids = torch.tensor([vocabulary.encode(source)])
     target_ids = torch.tensor([[vocabulary.bos_id, *vocabulary.encode(target)]])
-    no_padding = torch.zeros_like(source_ids, dtype=torch.bool)
-    with torch.no_grad():
-        logits = twin.decode(target_ids, twin.encode(source_ids, no_padding), no_padding)
-    return logits.log_softmax(-1)[0]
+    return twin_logits(checkpoint, source_ids, target_ids).log_softmax(-1)[0]

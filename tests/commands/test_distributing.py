@@ -15,7 +15,7 @@ import pytest
 
 import molspec
 from molspec.commands import distributing
-from tests.conftest import Run
+from tests.conftest import Loaded, Run
 
 Captured = pytest.CaptureFixture[str]
 QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n"]
@@ -62,7 +62,7 @@ class Table:
 
 
 @pytest.fixture
-def distributed(loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """`molspec.ray` with the fake model, of the task retro, and a table of the queries."""
     pyarrow = MagicMock()
     pyarrow.array = lambda values, kind: values
@@ -83,12 +83,7 @@ def distributed(loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Modu
 
 @pytest.mark.parametrize("flags", [(), ("--raw",), ("--keep-salts",)])
 def test_rows_are_answered_as_by_predict(
-    distributed: ModuleType,
-    loaded: dict[str, Any],
-    flags: Sequence[str],
-    run: Run,
-    capfd: Captured,
-    tmp_path: Path,
+    distributed: ModuleType, loaded: Loaded, flags: Sequence[str], run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "queries").touch()
     output = tmp_path / "answers"
@@ -97,11 +92,10 @@ def test_rows_are_answered_as_by_predict(
     options = loaded["model"].options
     columns = json.loads((output / "rows").read_text())
     assert list(columns) == ["product", "predictions", "note", "error"]
-    capfd.readouterr()
     queries = ["" if query is None else str(query) for query in QUERIES]
     assert run("predict", *queries, "-f", "jsonl", *more) == 1
     assert loaded["model"].options == options
-    expected = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    expected = [json.loads(line) for line in run.out.splitlines()]
     assert columns["note"] == [answer["note"] for answer in expected]
     assert columns["error"] == [answer["error"] for answer in expected]
     for predictions, answer in zip(columns["predictions"], expected, strict=True):

@@ -17,11 +17,11 @@ LIMITS = ("--expansions", str(EXPANSIONS), "--routes", "1", "-n", "5")
 
 
 def test_plan_without_syntheseus_names_the_missing_package(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "syntheseus", None)
     assert run("plan", TARGETS[0], *SEARCH) == 2
-    assert "plan needs the extra 'planning'" in capsys.readouterr().err
+    assert "plan needs the extra 'planning'" in run.err
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def test_plan_without_syntheseus_names_the_missing_package(
     ],
 )
 def test_incomplete_arguments_are_refused(
-    run: Run, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+    run: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     assert run("plan", *arguments) == 2
-    assert message in capsys.readouterr().err
+    assert message in run.err
 
 
 @pytest.mark.filterwarnings("default")
@@ -47,9 +47,9 @@ class TestWithSyntheseus:
             "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
         )
 
-    def test_routes_are_shown(self, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_routes_are_shown(self, run: Run) -> None:
         assert run("plan", TARGETS[3], "CCO", "CC(", "CCO>CC", *SEARCH, *LIMITS) == 1
-        shown = capfd.readouterr().out
+        shown = run.out
         for expected in (
             *("1 route of at least 1 %", "to buy", "CC(\n   error: not a molecule"),
             "CCO>CC\n   error: a side of a reaction: expected a molecule",
@@ -57,15 +57,13 @@ class TestWithSyntheseus:
             assert expected in shown
 
     @pytest.mark.parametrize("count", ["1", "2"])
-    def test_wrong_arguments_are_one_line(
-        self, run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path, count: str
-    ) -> None:
+    def test_wrong_arguments_are_one_line(self, run: Run, tmp_path: Path, count: str) -> None:
         (tmp_path / "notes.txt").write_text("no answers\n" * 100)
         job = ("plan", TARGETS[3], *SEARCH, *LIMITS, "--processes", count)
         assert run(*job, "--cache", str(tmp_path / "notes.txt")) == 2
-        assert "expected a file of answers" in capfd.readouterr().err
+        assert "expected a file of answers" in run.err
         assert run(*job, "-m", "product") == 2
-        assert "model is 'product': expected one of task 'retro'" in capfd.readouterr().err
+        assert "model is 'product': expected one of task 'retro'" in run.err
 
     def test_a_job_resumes_with_an_added_target(self, run: Run, tmp_path: Path) -> None:
         targets, plans = tmp_path / "targets.smi", tmp_path / "plans.jsonl"
@@ -81,9 +79,7 @@ class TestWithSyntheseus:
         assert run(*job) == 0
         assert run(*job, "--algorithm", "mcts") == 2  # a different search
 
-    def test_two_processes_screen_a_library_like_one(
-        self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_two_processes_screen_a_library_like_one(self, run: Run, tmp_path: Path) -> None:
         """One row per target, in their order; two processes write the same rows as one."""
         targets = tmp_path / "targets.smi"
         targets.write_text(
@@ -99,25 +95,23 @@ class TestWithSyntheseus:
         assert tables[0] == tables[1]
         assert [row[0] for row in tables[0]] == ["id", "t0", "t1", "t2", "t3", "t4", "t5"]
         assert [row[2] for row in tables[0][4:]] == ["true", "false", "false"]
-        assert "5 of 6 targets answered, 1 refused, 0 failed" in capsys.readouterr().err
+        assert "5 of 6 targets answered, 1 refused, 0 failed" in run.err
 
-    def test_a_job_never_overwrites_its_inputs(
-        self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_a_job_never_overwrites_its_inputs(self, run: Run, tmp_path: Path) -> None:
         targets, stock = tmp_path / "targets.jsonl", tmp_path / "stock.jsonl"
         targets.write_text("CCO\n")
         stock.write_text("CCO\n")
         for output, option in ((targets, "--input"), (stock, "--stock")):
             flags = ("-i", str(targets), "--stock", str(stock), "-o", str(output))
             assert run("plan", *flags, "--overwrite") == 2
-            assert f"{output}, which it reads as {option}" in capsys.readouterr().err
+            assert f"{output}, which it reads as {option}" in run.err
         flags = ("-i", str(targets), "--stock", str(stock), "--cache")
         assert run("plan", *flags, str(targets)) == 2
-        assert f"{targets}, which it reads as --input" in capsys.readouterr().err
+        assert f"{targets}, which it reads as --input" in run.err
         (tmp_path / "x").mkdir()
         both = str(tmp_path / "both.jsonl")  # neither file exists yet
         assert run("plan", *flags, both, "-o", str(tmp_path / "x" / ".." / "both.jsonl")) == 2
-        assert f"both.jsonl, which it reads as --cache {both}" in capsys.readouterr().err
+        assert f"both.jsonl, which it reads as --cache {both}" in run.err
         assert targets.read_text() == stock.read_text() == "CCO\n"
 
     @pytest.mark.parametrize(
@@ -128,24 +122,22 @@ class TestWithSyntheseus:
         ],
     )
     def test_stock_names_are_shown_and_bad_entries_counted(
-        self, run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str
+        self, run: Run, tmp_path: Path, name: str, text: str
     ) -> None:
         stock = tmp_path / name
         stock.write_text(text)
         command = ("plan", "OCC", "--stock", str(stock), "--dtype", "int8")
         assert run(*command) == 0
-        out, err = capfd.readouterr()
-        assert "in stock as ethanol, dry" in out
+        out, err = run.out, run.err
+        assert "in stock (ethanol, dry" in out
         assert f"{stock}: 1 of 3 entries are not molecules to RDKit and are left out" in err
         assert ", 'C('" in err
         assert run(*command, "-f", "jsonl") == 0
-        assert json.loads(capfd.readouterr().out)["names"] == {"CCO": "ethanol, dry"}
+        assert json.loads(run.out)["names"] == {"CCO": "ethanol, dry"}
 
-    def test_a_stock_without_molecules_is_refused(
-        self, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_a_stock_without_molecules_is_refused(self, run: Run, tmp_path: Path) -> None:
         stock = tmp_path / "stock.smi"
         for text, message in (("", "there is none"), ("C(\n", "; entry 1, 'C(' is none to RDKit")):
             stock.write_text(text)
             assert run("plan", TARGETS[0], "--stock", str(stock)) == 2
-            assert message in capsys.readouterr().err
+            assert message in run.err

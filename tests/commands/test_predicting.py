@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from rdkit import Chem
@@ -14,7 +14,7 @@ from rdkit import Chem
 from molspec.commands import predicting
 from molspec.commands.flags import InputForm, OutputForm
 from molspec.files import FORMATS, INPUT_FORMATS
-from tests.conftest import Run
+from tests.conftest import Loaded, Run
 
 Captured = pytest.CaptureFixture[str]
 PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model", "predict"]
@@ -39,7 +39,7 @@ def write_sdf(path: Path) -> None:
             writer.write(molecule)
 
 
-def test_common_file_formats_are_read(run: Run, loaded: dict[str, Any], tmp_path: Path) -> None:
+def test_common_file_formats_are_read(run: Run, loaded: Loaded, tmp_path: Path) -> None:
     (tmp_path / "in.smi").write_text("CO\tm 1\nCN m2\n")
     (tmp_path / "in.csv").write_text('id,smiles\n"m 1",CO\nm2,CN\n')
     (tmp_path / "in.tsv").write_text("name\treactants\nm 1\tCO\nm2\tCN\n")
@@ -56,7 +56,7 @@ def test_common_file_formats_are_read(run: Run, loaded: dict[str, Any], tmp_path
 
 
 def test_the_file_ending_selects_the_output_format(
-    run: Run, loaded: dict[str, Any], tmp_path: Path
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     starts = {"text": "CO", "jsonl": "{", "csv": "id,", "tsv": "id\t", "smi": "CO\t1"}
     for name, start in {**starts, "rsmi": "CO>>CO", "sdf": "1\n", "html": "<!DOCTYPE"}.items():
@@ -79,7 +79,7 @@ def test_the_file_ending_selects_the_output_format(
     ],
 )
 def test_options_add_columns_to_a_table(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, flags: str, columns: list[str]
+    run: Run, loaded: Loaded, tmp_path: Path, flags: str, columns: list[str]
 ) -> None:
     assert run("predict", "CO", "-o", str(tmp_path / "out.csv"), *flags.split()) == 0
     header, _ = (tmp_path / "out.csv").read_text().splitlines()
@@ -87,7 +87,7 @@ def test_options_add_columns_to_a_table(
 
 
 def test_100_000_lines_are_written_in_order_with_their_identifiers(
-    run: Run, loaded: dict[str, Any], tmp_path: Path
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     count = 100_000
     source, output = tmp_path / "in.smi", tmp_path / "out.smi"
@@ -102,16 +102,14 @@ def test_100_000_lines_are_written_in_order_with_their_identifiers(
         assert identifier == f"mol-{number}"
 
 
-def test_a_repeated_command_predicts_nothing(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
-) -> None:
+def test_a_repeated_command_predicts_nothing(run: Run, loaded: Loaded, tmp_path: Path) -> None:
     output = str(tmp_path / "out.csv")
     assert run("predict", "C.O", "X", "-o", output) == 1
     before = (tmp_path / "out.csv").read_bytes()
     loaded["model"].predict_stream = lambda *_, **__: iter(())
-    assert capfd.readouterr().err.endswith(f'; each has its "error" in {output}\n')
+    assert run.err.endswith(f'; each has its "error" in {output}\n')
     assert run("predict", "C.O", "X", "-o", output) == 1
-    assert capfd.readouterr().err == (
+    assert run.err == (
         "molspec: 1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do; "
         f'each has its "error" in {output}\n'
     )
@@ -119,12 +117,11 @@ def test_a_repeated_command_predicts_nothing(
 
 
 def test_resuming_with_other_settings_or_queries_is_refused(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     output = tmp_path / "out.csv"
     command = ("predict", "CO", "-o", str(output))
     assert run(*command) == 0
-    capfd.readouterr()
     before = output.read_bytes()
     for flags, message in {
         ("-n", "2"): "n_best is 2, but",
@@ -135,26 +132,26 @@ def test_resuming_with_other_settings_or_queries_is_refused(
         ("--part-size", "5"): "part_size is 5, but",
     }.items():
         assert run(*command, *flags) == 2
-        err = capfd.readouterr().err
+        err = run.err
         assert message in err
         assert err.endswith(": --overwrite begins anew\n")
         assert err.count("\n") == 1
         assert output.read_bytes() == before
     for flags in (("--batch-size", "7"), ("--drafter", "none"), ("--drafter", "windows")):
         assert run(*command, *flags) == 0  # the answers are the same
-        assert "nothing was left to do" in capfd.readouterr().err
+        assert "nothing was left to do" in run.err
     for size, status in (("8", 0), ("7", 2)):
         rest = ("--verification", "relaxed", "--batch-size", size, "-o", str(tmp_path / "r.csv"))
         assert run("predict", "CO", *rest) == status
-    assert "molspec: batch_size is 7, but" in capfd.readouterr().err
+    assert "molspec: batch_size is 7, but" in run.err
     assert run("predict", "CN", "-o", str(output)) == 2
-    assert "holds predictions of other queries" in capfd.readouterr().err
+    assert "holds predictions of other queries" in run.err
     assert run("predict", "CN", "-n", "2", "-o", str(output), "--overwrite") == 0
     assert table(output)[0]["query"] == "CN"
 
 
 def test_an_existing_file_stays_if_nothing_is_written(
-    run: Run, loaded: dict[str, Any], tmp_path: Path
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     queries, output = tmp_path / "queries.smi", tmp_path / "out.tsv"
     queries.touch()
@@ -169,62 +166,57 @@ def test_an_existing_file_stays_if_nothing_is_written(
 
 
 def test_a_job_resumes_after_an_invalid_csv_row_ended_it(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text('smiles\nCO\n"CN\n')
     assert run("predict", "-i", str(source), "-o", str(output)) == 2
-    assert capfd.readouterr().err == f"molspec: {source}, line 3: unexpected end of data\n"
+    assert run.err == f"molspec: {source}, line 3: unexpected end of data\n"
     source.write_text("smiles\nCO\nCN\n")
     assert run("predict", "-i", str(source), "-o", str(output)) == 0
     assert [row["query"] for row in table(output)] == ["CO", "CN"]
 
 
-def test_retro_decodes_the_main_component_of_a_salt_with_a_note(run: Run, capfd: Captured) -> None:
+def test_retro_decodes_the_main_component_of_a_salt_with_a_note(run: Run) -> None:
     hydrochloride, amide = "CCN(CC)CC(=O)Nc1ccccc1.Cl", "CCN(CC)CC(=O)Nc1ccccc1"
     command = ("predict", hydrochloride, amide, "CCO.[Na+]", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 0
-    salt, plain, sodium = map(json.loads, capfd.readouterr().out.splitlines())
+    salt, plain, sodium = map(json.loads, run.out.splitlines())
     assert salt["query"] == hydrochloride
     assert salt["note"] == f"decoded as {amide}, without Cl"
     assert salt["predictions"] == plain["predictions"]
     assert plain["note"] is None
     assert sodium["note"] == "decoded as CCO, without [Na+]"
     assert run(*command, "--keep-salts") == 1
-    whole_salt, _, sodium = map(json.loads, capfd.readouterr().out.splitlines())
+    whole_salt, _, sodium = map(json.loads, run.out.splitlines())
     assert whole_salt["note"] is None
     assert "Cl" in whole_salt["predictions"][0]["canonical"]
     assert sodium["error"] == "not in the model's vocabulary: '[Na+]'"
 
 
-def test_retro_refuses_reactants_before_it_decodes(run: Run, capfd: Captured) -> None:
+def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:
     command = ("predict", "CC(=O)Cl.Nc1ccccc1", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 1
-    captured = capfd.readouterr()
-    answer = json.loads(captured.out)
+    answer = json.loads(run.out)
     assert answer["predictions"] == []
     assert answer["error"].startswith("CC(=O)Cl, Nc1ccccc1: 2 molecules that are not a salt")
-    assert "1 refused" in captured.err
+    assert "1 refused" in run.err
     assert run(*command, "--keep-salts") == 0
 
 
-def test_answers_are_distinct_molecules_unless_raw(run: Run, capfd: Captured) -> None:
+def test_answers_are_distinct_molecules_unless_raw(run: Run) -> None:
     command = ("predict", "CCN(CC)CCOC(=O)c1ccc(N)cc1", "-m", "retro", "-n", "5", "-f", "jsonl")
     lists = []
     for flags in ((), ("--raw",)):
         assert run(*command, *flags) == 0
-        answers = json.loads(capfd.readouterr().out)["predictions"]
+        answers = json.loads(run.out)["predictions"]
         lists.append([answer["canonical"] for answer in answers])
     assert [len(answers) for answers in lists] == [5, 5]
     assert [len(set(answers)) for answers in lists] == [5, 3]
 
 
 def test_many_rows_give_one_hint_at_processes(
-    run: Run,
-    loaded: dict[str, Any],
-    tmp_path: Path,
-    capfd: Captured,
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predicting, "_MANY_ROWS", 3)
     monkeypatch.setattr(predicting, "usable_cores", lambda: 8)
@@ -233,24 +225,24 @@ def test_many_rows_give_one_hint_at_processes(
         queries.write_text("CO.CN\n" * count)
         assert run("predict", "-i", str(queries), "--processes", processes) == 0
         hint = "hint: --processes all decodes on 8 cores at once"
-        assert capfd.readouterr().err.count(hint) == hints
+        assert run.err.count(hint) == hints
 
 
-def test_names_of_molecules_are_not_looked_up(run: Run, capfd: Captured) -> None:
+def test_names_of_molecules_are_not_looked_up(run: Run) -> None:
     for name in ("aspirin", "Aspirin", "acetic acid", "1,2-dichloroethane"):
         assert run("predict", name, "-m", "retro") == 1
         expected = f"error: not SMILES: '{name}'; names are not looked up"
-        assert expected in capfd.readouterr().out
+        assert expected in run.out
 
 
 def test_a_model_without_a_task_writes_no_reactions(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     loaded["model"].task = None
     (tmp_path / "a.tsv").write_text("src\ttgt\nCO\tOC\n")
     for job in (("predict", "CO"), ("score", str(tmp_path / "a.tsv"))):
         assert run(*job, "-f", "rsmi") == 2
-        assert "the model does not say which side it answers" in capfd.readouterr().err
+        assert "the model does not say which side it answers" in run.err
 
 
 def test_several_processes_write_the_same_file_as_one(run: Run, tmp_path: Path) -> None:
@@ -264,62 +256,58 @@ def test_several_processes_write_the_same_file_as_one(run: Run, tmp_path: Path) 
     assert contents[0] == contents[1] == contents[2]
 
 
-def test_an_invalid_process_count_is_refused(run: Run, capfd: Captured) -> None:
+def test_an_invalid_process_count_is_refused(run: Run) -> None:
     for wrong in ("0", "-1", "two"):
         assert run("predict", "CO", "--processes", wrong) == 2
-        assert f"processes is {wrong!r}".replace("'0'", "0") in capfd.readouterr().err
+        assert f"processes is {wrong!r}".replace("'0'", "0") in run.err
 
 
-def test_parts_of_a_stream_are_refused(run: Run, loaded: dict[str, Any], capfd: Captured) -> None:
+def test_parts_of_a_stream_are_refused(run: Run, loaded: Loaded) -> None:
     assert run("predict", "CO", "--part-size", "2") == 2
     message = "part_size is 2 with the output '-': expected a file, which has parts"
-    assert message in capfd.readouterr().err
+    assert message in run.err
     assert "name" not in loaded  # refused before a model is loaded
 
 
 def test_more_processes_than_cores_give_a_warning(
-    run: Run, loaded: dict[str, Any], capfd: Captured, monkeypatch: pytest.MonkeyPatch
+    run: Run, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("molspec.common.workers.usable_cores", lambda: 2)
     assert run("predict", "CO", "--processes", "3") == 0
-    assert "--processes 3 is more than the number of usable cores, 2" in capfd.readouterr().err
+    assert "--processes 3 is more than the number of usable cores, 2" in run.err
 
 
 def test_a_summary_counts_answered_and_refused_queries(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     source = tmp_path / "in.smi"
     source.write_text("C.O\nC.X\nO.X\n")
     assert run("predict", "-i", str(source), "-f", "jsonl") == 1
-    (summary,) = capfd.readouterr().err.splitlines()
+    (summary,) = run.err.splitlines()
     assert summary.startswith("molspec: 1 of 3 queries answered, 2 refused, 0 failed, in ")
     assert summary.endswith('s; each has its "error" in the output')
     assert run("predict", "C.O", "O.C") == 0  # the answers need no summary
-    assert capfd.readouterr().err == ""
+    assert run.err == ""
     output = tmp_path / "out.csv"
     assert run("predict", "C.O", "-o", str(output)) == 0
     assert run("predict", "C.O", "N.C", "-o", str(output)) == 0
-    assert "2 of 2 queries answered, 0 refused, 0 failed, 1 of them now, in" in (
-        capfd.readouterr().err
-    )
+    assert "2 of 2 queries answered, 0 refused, 0 failed, 1 of them now, in" in (run.err)
 
 
-def test_predicting_the_product_of_a_single_molecule_gives_a_hint(
-    run: Run, loaded: dict[str, Any], capfd: Captured
-) -> None:
+def test_predicting_the_product_of_a_single_molecule_gives_a_hint(run: Run, loaded: Loaded) -> None:
     for queries, is_hinted in ((["CO"], True), (["CO", "C.O"], False), (["C>O>"], False)):
         assert run("predict", *queries) == 0
-        assert ("hint: every query is a single molecule" in capfd.readouterr().err) == is_hinted
+        assert ("hint: every query is a single molecule" in run.err) == is_hinted
     assert run("predict", "X") == 1  # not a molecule: the error suffices
-    assert "hint" not in capfd.readouterr().err
+    assert "hint" not in run.err
     loaded["model"].task = "retro"
     assert run("predict", "CO") == 0
-    assert capfd.readouterr().err == ""
+    assert run.err == ""
 
 
 @pytest.mark.parametrize("link", [False, True])
 def test_a_job_never_overwrites_its_input(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured, link: bool
+    run: Run, loaded: Loaded, tmp_path: Path, link: bool
 ) -> None:
     for name, output, flags in (
         ("q.smi", "q.smi", ()),
@@ -335,7 +323,7 @@ def test_a_job_never_overwrites_its_input(
         input_path = str(link_path if link else source)
         arguments = ("-i", input_path, "--input-format", "smi", "-o", str(tmp_path / output))
         assert run("predict", *arguments, *flags) == 2
-        assert f"{source}, which it reads as --input {input_path}" in capfd.readouterr().err
+        assert f"{source}, which it reads as --input {input_path}" in run.err
         assert source.read_text() == "C.O a\n"
         source.unlink()
 
@@ -357,7 +345,7 @@ def test_standard_input_and_output_may_not_be_one_file(tmp_path: Path) -> None:
 
 
 def test_requested_columns_of_the_input_are_copied(
-    run: Run, loaded: dict[str, Any], tmp_path: Path, capfd: Captured
+    run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("Compound Name;SMILES;Price\n=danger;C.O;1,5\n")
@@ -366,14 +354,13 @@ def test_requested_columns_of_the_input_are_copied(
     (row,) = table(output)
     assert (row["id"], row["query"], row["Price"]) == ("'=danger", "C.O", "1,5")
     assert run(*command, "--raw-cells") == 2
-    assert "raw_cells is True, but" in capfd.readouterr().err
+    assert "raw_cells is True, but" in run.err
     assert run(*command, "--raw-cells", "--overwrite") == 0
     assert table(output)[0]["id"] == "=danger"
-    capfd.readouterr()
     for flags, message in (
         (("--copy-column", "cost"), "copy_column is 'cost': expected a column of"),
         (("--copy-column", "Price"), "copy_column is 'Price': expected a name that no other"),
         (("-f", "smi"), "copy_column is 'Price': expected none, smi has no columns"),
     ):
         assert run(*command, "--overwrite", *flags) == 2
-        assert message in capfd.readouterr().err
+        assert message in run.err

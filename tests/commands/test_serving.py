@@ -25,15 +25,13 @@ def test_a_file_of_keys_may_begin_with_a_byte_order_mark(
 @pytest.mark.parametrize(
     "origin", ["https://*.example.org", "lims.example.org", "https://a/", "https://a:443", "null"]
 )
-def test_what_no_browser_sends_is_not_an_origin(
-    run: Run, capsys: pytest.CaptureFixture[str], origin: str
-) -> None:
+def test_what_no_browser_sends_is_not_an_origin(run: Run, origin: str) -> None:
     assert run("serve", "--allowed-origin", origin) == 2
-    assert "--allowed-origin is" in capsys.readouterr().err
+    assert "--allowed-origin is" in run.err
 
 
 def test_every_origin_is_refused_with_keys(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started: list[serving.Settings] = []
     monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
@@ -43,4 +41,4 @@ def test_every_origin_is_refused_with_keys(
     assert run(*flags) == 0
     assert started[0].origins == ("*", "http://localhost:3000")
     assert run(*flags, "--api-key-file", str(tmp_path / "keys")) == 2
-    assert "--allowed-origin is '*' with keys" in capsys.readouterr().err
+    assert "--allowed-origin is '*' with keys" in run.err

@@ -23,7 +23,7 @@ from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.session import Session
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.test_session import Recorder
+from tests.cuda.streams import Recorder
 
 SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
 #: Index of the source for which the fake model gives NaN after two tokens.
@@ -121,7 +121,7 @@ class DeviceSession(FakeModel):
             sizes = self._executor_type.sizes_of(spec, guess, session)
             assert sizes is not None
             self._executor = self._executor_type(session, spec, guess, sizes, self._ahead)
-        assert self._executor.spec is spec
+        assert self._executor.spec == spec
         return self._executor
 
     def on_stream(self) -> AbstractContextManager[object]:
@@ -215,3 +215,17 @@ def run(
                 decoded.error,
             )
     return outcomes, scheduler.statistics
+
+
+def beam_state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Tensor, ...]:
+    """Answers of queries before their first round, and their trees."""
+    answers = torch.zeros(rows, 64 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
+    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, -1, 0, 0]).int()
+    answers[:, :64] = head.view(torch.uint8)
+    return (
+        answers,
+        torch.zeros(rows, node_count, 6, dtype=torch.int32),
+        torch.zeros(rows, node_count // 16, dtype=torch.int32),
+        torch.zeros(rows, node_count, capacity, dtype=torch.int32),
+        torch.zeros(rows, beam_size, dtype=torch.int32),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from molspec.engine.cuda.graphs import Graphs
 
 
 class Stream:
@@ -25,7 +27,7 @@ class Stream:
 
 class Streams(TorchDispatchMode):
     """Watches the tensors that the session's stream writes and the caller's stream reads: counts
-    `reads` and lists their `faults`. `join` puts a session on the session's stream.
+    `reads` and lists their `faults`. `join` puts caches on the session's stream.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,8 +42,8 @@ class Streams(TorchDispatchMode):
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _: self._current)
         monkeypatch.setattr(torch.Tensor, "record_stream", lambda *given: self._record(*given))
 
-    def join(self, session: Any) -> None:
-        session._stream = self._session_stream
+    def join(self, caches: Any) -> None:
+        caches.stream = self._session_stream
 
     @contextmanager
     def _on(self, stream: Stream) -> Iterator[None]:
@@ -87,3 +89,29 @@ class Streams(TorchDispatchMode):
 
 def _address(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
+
+
+class Recorder(Graphs):
+    """Runs work at once, without graphs. Records the sizes of graphs of steps and rounds, the
+    lengths of encoder graphs, and the number of marks that are not yet waited for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"))
+        self.sizes: list[Hashable] = []
+        self.encoded: list[int] = []
+        self.unwaited_count = 0
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        if isinstance(key, tuple) and key[0] == "encode":
+            self.encoded.append(key[1])
+        else:
+            self.sizes.append(key)
+        work()
+
+    def mark(self) -> Callable[[], None]:
+        self.unwaited_count += 1
+        return self._wait
+
+    def _wait(self) -> None:
+        self.unwaited_count -= 1

@@ -12,7 +12,7 @@ from molspec._native import BeamSpec
 from molspec.engine.cuda.beams import BeamExecutor
 from tests import reference
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
+from tests.cuda.sessions import Calls, DeviceSession, HostSession, beam_state, run
 
 
 @dataclass(frozen=True)
@@ -129,27 +129,13 @@ def test_rank_tokens_equals_reference(cuda: Emulator, vocab: int, count: int) ->
         assert not (result[12] == -9).any()
 
 
-def state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Tensor, ...]:
-    """Answers of queries before their first round, and their trees."""
-    answers = torch.zeros(rows, 64 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
-    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, -1, 0, 0]).int()
-    answers[:, :64] = head.view(torch.uint8)
-    return (
-        answers,
-        torch.zeros(rows, node_count, 6, dtype=torch.int32),
-        torch.zeros(rows, node_count // 16, dtype=torch.int32),
-        torch.zeros(rows, node_count, capacity, dtype=torch.int32),
-        torch.zeros(rows, beam_size, dtype=torch.int32),
-    )
-
-
 def field(answers: Tensor, index: int) -> list[int]:
     """One field of the heads of all queries."""
     return answers[:, 4 * index : 4 * index + 4].contiguous().view(torch.int32).flatten().tolist()
 
 
 def test_queries_without_room_for_nodes_wait(cuda: Emulator) -> None:
-    answers, *trees = state(3, 2, 4, 16)
+    answers, *trees = beam_state(3, 2, 4, 16)
     nodes = torch.full((2, 4), 99, dtype=torch.int32)
     cuda.ops.stage_beams([answers, *trees], nodes, 2, 1)
     assert nodes.tolist() == [[1, 0, 0, 0], [1, 0, 64, 1]]
@@ -163,7 +149,7 @@ def test_queries_without_room_for_nodes_wait(cuda: Emulator) -> None:
 
 
 def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
-    answers, *trees = state(2, 3, 4, 32)
+    answers, *trees = beam_state(2, 3, 4, 32)
     nodes = torch.zeros(6, 4, dtype=torch.int32)
     ids, log_probs = torch.zeros(64, 3, dtype=torch.int32), torch.zeros(64, 3)
     norms = torch.ones(4, dtype=torch.float64)
@@ -189,7 +175,7 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     with pytest.raises(RuntimeError, match="length_norms has 3 entries: expected 4"):
         cuda.ops.replay_beams([answers, *trees], [ids, log_probs], norms[:3], 3, 2)
     with pytest.raises(RuntimeError, match="path_slots has 16 nodes a query: expected at least 18"):
-        cuda.ops.replay_beams(state(2, 3, 4, 16), [ids[:32], log_probs[:32]], norms, 3, 2)
+        cuda.ops.replay_beams(beam_state(2, 3, 4, 16), [ids[:32], log_probs[:32]], norms, 3, 2)
     guess = torch.zeros(99).byte(), torch.zeros(2, 24).byte(), torch.zeros(2, 32, 72).byte()
     arguments = [answers, *trees], [ids, log_probs], norms, guess, 3
     with pytest.raises(RuntimeError, match="path_slots has 32 nodes a query: expected at least 33"):
@@ -207,7 +193,7 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
 
 
 def test_wrong_numbers_of_tensors_are_refused(cuda: Emulator) -> None:
-    beams = state(2, 3, 4, 32)
+    beams = beam_state(2, 3, 4, 32)
     nodes = torch.zeros(6, 4, dtype=torch.int32)
     expected = "beams has 4 tensors: expected answers, trees, used_nodes, path_slots, plans"
     with pytest.raises(RuntimeError, match=expected):

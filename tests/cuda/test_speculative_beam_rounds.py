@@ -13,8 +13,7 @@ from molspec._native import SpeculativeBeamSpec
 from molspec.drafting import NoDraft, WindowDrafts, native_options
 from molspec.engine.cuda.beams import SpeculativeBeamExecutor
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import Calls, DeviceSession, HostSession, run
-from tests.cuda.test_beam_rounds import state
+from tests.cuda.sessions import Calls, DeviceSession, HostSession, beam_state, run
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,11 @@ def test_thread_order_changes_nothing_and_barriers_are_needed(
 
 def test_tree_that_does_not_fit_is_not_planned(cuda: Emulator) -> None:
     for windows in ([1, -1, 0, 3, 5, -1, 5, 0], [1, -1, 1, 2, 5, -1, 5, 0], [1, 7, 0, 1, 5, -1]):
-        answers, *trees = state(1, 1, 4, 16)
+        answers, *trees = beam_state(1, 1, 4, 16)
         trees[3] = torch.zeros(1, 3, dtype=torch.int32)
         cuda.ops.plan_windows([answers, *trees], torch.tensor([windows]).int(), 1, 1)
         assert answers[0, 36:40].view(torch.int32).item() == 1  # planned_count: BOS
-    answers, *trees = state(1, 1, 4, 16)
+    answers, *trees = beam_state(1, 1, 4, 16)
     trees[3] = torch.zeros(1, 3, dtype=torch.int32)
     fitting = torch.tensor([[1, -1, 0, 2, 5, -1, 6, 0]]).int()
     cuda.ops.plan_windows([answers, *trees], fitting, 1, 1)
@@ -114,7 +113,7 @@ def test_tree_that_does_not_fit_is_not_planned(cuda: Emulator) -> None:
 
 
 def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
-    answers, *trees = state(2, 3, 4, 32)
+    answers, *trees = beam_state(2, 3, 4, 32)
     windows = torch.zeros(2, 1, dtype=torch.int32)
     best = torch.zeros(64, 3, dtype=torch.int32), torch.zeros(64, 3), torch.ones(4).double()
     with pytest.raises(RuntimeError, match=r"windows has shape \[1, 1\]: expected a row a query"):

@@ -17,7 +17,6 @@ from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
 from tests.engine.models import random_weights
-from tests.prediction.test_decoder import drafting_model
 
 SHORT = tiny.QUERIES[:-1]
 MAX_LENGTH = 30
@@ -25,7 +24,7 @@ MAX_LENGTH = 30
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 @pytest.fixture(scope="module")

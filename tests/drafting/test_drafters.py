@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from molspec._native import DraftTree, ExternalOptions, NativeDrafter, NoDraftOptions
 from molspec.drafting import (
     Drafting,
-    HeadsDraft,
+    LookAhead,
     NoDraft,
     TreeDraft,
     WindowDrafts,
@@ -193,13 +193,7 @@ def test_copied_ring_digits_are_renumbered() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: WindowDrafts(draft_length=0), "draft_length is 0: expected"),
-        (lambda: WindowDrafts(draft_count=-1), "draft_count is -1: expected"),
-        (lambda: WindowDrafts(choice="all"), "choice is 'all'"),
-        (lambda: WindowDrafts(smart="no"), "smart is 'no': expected True or False"),
-        (lambda: HeadsDraft(tree=1), "tree is 1: expected True or False"),
-        (lambda: TreeDraft(node_budget=0), "node_budget is 0: expected"),
-        (lambda: TreeDraft(min_probability=2), "min_probability is 2: expected a number from 0 to"),
+        (lambda: LookAhead(5, drafter="tree"), "drafter is 'tree': expected a configuration"),
         (lambda: resolve("beams"), "drafter is 'beams': expected one of none, windows, tree"),
         (lambda: resolve("tree", draft_length=4), "draft_length is 4: drafter 'tree' has no such"),
         (lambda: resolve(NoDraft(), node_budget=4), "node_budget is 4: expected none beside"),

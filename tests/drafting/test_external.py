@@ -29,7 +29,6 @@ from molspec.prediction.results import Result
 from molspec.prediction.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
-from tests.prediction.test_decoder import drafting_model
 
 MAX_LENGTH = 20
 QUERIES = tiny.QUERIES[:10]
@@ -67,7 +66,7 @@ class Recorded:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 def recorded(model: Model, seed: int = 1) -> Recorded:
@@ -95,7 +94,7 @@ def drafters(model: Model) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["own", "merged", "native", "nested"])
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_external_drafts_do_not_change_answers(dtype: str, name: str, batch_size: int) -> None:
-    model = drafting_model(dtype)
+    model = tiny.drafting_model(dtype)
     for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "separate"}):
         shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
         expected = model.predict(QUERIES, drafter="none", **shared)

@@ -49,11 +49,11 @@ def test_drafts_of_spec_drafter_do_not_change_answers(
     model = Model(tiny.with_spec_drafter(seed), dtype)
     shared = {"max_length": 40, **options}
     plain = model.predict(tiny.QUERIES, drafter="none", **shared)
-    for drafter in DRAFTERS.values():
-        for batch_size in (1, 16):
-            found = model.predict(tiny.QUERIES, drafter=drafter, batch_size=batch_size, **shared)
-            assert found == plain
-            assert found.statistics.drafted_tokens > 0
+    for number, drafter in enumerate(DRAFTERS.values(), seed):
+        batch_size = (1, 16)[number % 2]
+        found = model.predict(tiny.QUERIES, drafter=drafter, batch_size=batch_size, **shared)
+        assert found == plain
+        assert found.statistics.drafted_tokens > 0
 
 
 def test_beams_look_ahead_with_spec_drafter() -> None:
@@ -208,25 +208,13 @@ def test_model_without_spec_drafter_is_refused() -> None:
             tiny.model().predict(["C"], drafter=drafter)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"k": 0}, "k is 0: expected a whole number of at least 1"),
-        ({"model": 3}, "model is a int: expected the name or the path of a model"),
-        ({"node_budget": 0}, "node_budget is 0"),
-        ({"min_probability": 2}, "min_probability is 2"),
-    ],
-)
-def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SpecDraft(**options)
-
-
 def test_k_above_trained_count_is_refused() -> None:
     with pytest.raises(ValueError, match="k is 6: expected at most 5, which the drafter was"):
         Model(tiny.with_spec_drafter()).predict(["C"], drafter=SpecDraft(k=6))
     with pytest.raises(ValueError, match="k is 65: expected at most 64"):
         SpecDrafterWeights(65, tiny.SPEC, {})
+    with pytest.raises(ValueError, match="model is a int: expected the name or the path of a mod"):
+        SpecDraft(model=3)  # type: ignore[arg-type]
 
 
 def test_a_large_batch_drafts_for_every_query() -> None:

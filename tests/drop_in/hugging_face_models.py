@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 pytest.importorskip("transformers")
 
@@ -113,3 +114,15 @@ def ids_of(model: Any) -> dict[str, int]:
         "eos_id": config.eos_token_id,
         "pad_id": config.pad_token_id,
     }
+
+
+def sources(model: Any, count: int = 6, seed: int = 1) -> Tensor:
+    """Random sources of unequal lengths that end with EOS, padded on the right."""
+    rng = random.Random(seed)
+    ids = ids_of(model)
+    usable = sorted(set(range(VOCAB_SIZE)) - set(ids.values()))
+    rows = [
+        torch.tensor([*(rng.choice(usable) for _ in range(rng.randint(1, 15))), ids["eos_id"]])
+        for _ in range(count)
+    ]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=ids["pad_id"])

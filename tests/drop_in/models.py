@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from molspec import Hypotheses, decode
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -124,3 +127,13 @@ def copier(vocab_size: int, calls: list[tuple[int, ...]]) -> Callables:
         return logits
 
     return encode, decode
+
+
+def check_answers(engine: Any, module: Any, sources: Any, *beams: int, **ids: Any) -> Hypotheses:
+    """Checks a compiled engine's answers against the module's own, which the last beam gives."""
+    for n_best in beams:
+        expected = decode(module, sources, n_best=n_best, **ids)
+        found = decode(engine, sources, n_best=n_best, **ids)
+        assert torch.equal(found.sequences, expected.sequences)
+        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=2e-4, rtol=1e-5)
+    return expected

@@ -15,7 +15,14 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
-from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer
+from tests.drop_in.models import (
+    BOS,
+    EOS,
+    PAD,
+    OffsetTransformer,
+    PlainTransformer,
+    check_answers,
+)
 from tests.engine.models import random_weights, spec_of
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
@@ -70,11 +77,7 @@ def check(module: nn.Module, **options: Any) -> NativeEngine:
     """Checks greedy and beam answers against the module's, and that the module is unchanged."""
     before = copy.deepcopy(module.state_dict())
     engine = compile(module, **options)
-    for n_best in (1, 3):
-        expected = decode(module, SOURCES, max_length=12, n_best=n_best, **IDS)
-        found = decode(engine, SOURCES, max_length=12, n_best=n_best, **IDS)
-        assert torch.equal(found.sequences, expected.sequences)
-        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=2e-4, rtol=1e-5)
+    check_answers(engine, module, SOURCES, 1, 3, max_length=12, **IDS)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     return engine
 
@@ -198,21 +201,6 @@ def test_decoder_start_is_read_from_hugging_face_models() -> None:
         model = compile(module, vocabulary)
     assert seen[0].filename == __file__
     assert model.spec.decoder_start(vocabulary.bos_id) == 0
-
-
-@pytest.mark.parametrize("kind", ["bart", "marian", "t5", "t5 v1.1"])
-def test_compile_reads_hugging_face_models(kind: str) -> None:
-    models = pytest.importorskip("tests.drop_in.hugging_face_models")
-    module = models.MODELS[kind]().float()
-    engine = compile(module)
-    ids = models.ids_of(module)
-    for n_best in (1, 4):
-        sources = [[5, 6, 7, ids["eos_id"]], [9, ids["eos_id"]]]
-        expected = decode(module, sources, max_length=12, n_best=n_best, **ids)
-        found = decode(engine, sources, max_length=12, n_best=n_best, **ids)
-        assert torch.equal(found.sequences, expected.sequences)
-        torch.testing.assert_close(found.log_probs, expected.log_probs, atol=2e-4, rtol=1e-5)
-    assert engine.spec.start_id == ids["bos_id"]
 
 
 class Gated(PlainTransformer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -17,23 +16,11 @@ from molspec import decode
 from molspec.checkpoints import read
 from molspec.checkpoints.bundled import locate
 from molspec.drafting import ModelDraft
-from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of
+from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of, sources
 from tests.drop_in.loops import NextTokens, beam_search
 
 transformers = pytest.importorskip("transformers")
 MAX_LENGTH = 16
-
-
-def sources(model: Any, count: int = 6, seed: int = 1) -> Tensor:
-    """Random sources of unequal lengths that end with EOS, padded on the right."""
-    rng = random.Random(seed)
-    ids = ids_of(model)
-    usable = sorted(set(range(VOCAB_SIZE)) - set(ids.values()))
-    rows = [
-        torch.tensor([*(rng.choice(usable) for _ in range(rng.randint(1, 15))), ids["eos_id"]])
-        for _ in range(count)
-    ]
-    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=ids["pad_id"])
 
 
 def generate(model: Any, source_ids: Tensor, **options: Any) -> Any:

@@ -9,9 +9,8 @@ import torch
 
 from molspec import decode
 from molspec.drafting import ModelDraft, merged
-from tests.drop_in.hugging_face_models import bart, ids_of, t5
+from tests.drop_in.hugging_face_models import bart, ids_of, sources, t5
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
-from tests.drop_in.test_hugging_face import sources
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 

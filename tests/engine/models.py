@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -69,3 +72,13 @@ def random_weights(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
         else:
             weights[name] = values * 0.2 + float("norm.weight" in name)
     return weights
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -12,22 +12,9 @@ from molspec.engine.packing import pack
 from molspec.model.transformer import Transformer
 from tests import reference
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
-from tests.engine.trees import Batch, random_batch
+from tests.engine.trees import SHAPES, batch_of, random_batch
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
-SHAPES = {
-    "one token, one node": ([1], 1),
-    "ragged": ([5, 17, 16, 33], 40),
-    "more nodes than a chunk": ([9, 30], 150),
-    "longest": ([96], 96),
-}
-
-
-def batch_of(convention: str, shape: str, dtype: torch.dtype = torch.float32) -> Batch:
-    spec = spec_of(convention)
-    lengths, nodes = SHAPES[shape]
-    packed = pack(spec, random_weights(spec), dtype)
-    return random_batch(packed, lengths, nodes, seed=len(shape))
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
@@ -136,6 +123,7 @@ def test_a_step_without_nodes_gives_no_rows() -> None:
     assert batch.run(ops).shape == (0, TINY.target_vocab_size)
 
 
+SHIFTED = torch.frombuffer(bytearray(9), dtype=torch.int32, count=2, offset=1)
 BAD = {
     "token id 13": lambda b: b.nodes.__setitem__((0, 0), 13),
     "token id -1": lambda b: b.nodes.__setitem__((0, 0), -1),
@@ -149,6 +137,12 @@ BAD = {
     "source 0 spans": lambda b: b.source_offsets.__setitem__(1, 5),
     "table entry 21 is offset": lambda b: b.packed.table.__setitem__(21, 1 << 40),
     "head_count is 0": lambda b: b.packed.table.__setitem__(3, 0),
+    "nodes is of int64: expected int32": lambda b: setattr(b, "nodes", b.nodes.long()),
+    "source_offsets is not aligned to 4 bytes": lambda b: setattr(b, "source_offsets", SHIFTED),
+    "path of 17 slots in 1 blocks of 16: expected no slot": lambda b: (
+        b.nodes.__setitem__((0, 1), 16),
+        setattr(b, "path_slots", torch.zeros(17, dtype=torch.int32)),
+    ),
 }
 
 
@@ -178,52 +172,22 @@ def test_sums_of_int8_never_exceed_32_bits(inner: int, fits: bool) -> None:
         batch.run(ops)
 
 
-def test_a_path_that_is_longer_than_its_blocks_is_refused() -> None:
+def test_a_small_or_misaligned_workspace_is_refused() -> None:
     batch = batch_of("post-norm", "one token, one node")
-    batch.nodes[0, 1] = 16
-    batch.path_slots = torch.zeros(17, dtype=torch.int32)
-    with pytest.raises(RuntimeError, match="path of 17 slots in 1 blocks of 16: expected no slot"):
-        batch.run(ops)
-
-
-def test_a_small_workspace_is_refused() -> None:
-    batch = batch_of("post-norm", "one token, one node")
-    memory_cache, _ = batch.caches()
     with pytest.raises(RuntimeError, match="workspace has 64 bytes: expected"):
-        ops.encode(
-            batch.packed.weights,
-            batch.packed.table,
-            batch.source_ids,
-            batch.source_offsets,
-            batch.memories,
-            memory_cache,
-            torch.empty(64, dtype=torch.uint8),
-        )
-
-
-def test_a_misaligned_workspace_is_refused() -> None:
-    batch = batch_of("post-norm", "one token, one node")
+        batch.run(ops, workspace=torch.empty(64, dtype=torch.uint8))
     memory_cache, kv_cache = batch.caches()
     model = (batch.packed.weights, batch.packed.table)
     workspace = torch.zeros(len(batch.workspace()) + 4, dtype=torch.uint8)[4:]
     source = (batch.source_ids, batch.source_offsets, batch.memories, memory_cache)
-    with pytest.raises(RuntimeError, match="workspace is not aligned to 64 bytes"):
-        ops.encode(*model, *source, workspace)
     tree = (batch.nodes, batch.path_slots, batch.memories, memory_cache, kv_cache)
     log_probs = torch.zeros(1, TINY.target_vocab_size)
-    with pytest.raises(RuntimeError, match="workspace is not aligned to 64 bytes"):
-        ops.decoder_step(*model, *tree, workspace, log_probs)
-
-
-def test_misaligned_integers_are_refused() -> None:
-    batch = batch_of("post-norm", "one token, one node")
-    memory_cache, _ = batch.caches()
-    model = (batch.packed.weights, batch.packed.table)
-    shifted = torch.frombuffer(bytearray(9), dtype=torch.int32, count=2, offset=1)
-    with pytest.raises(RuntimeError, match="source_offsets is not aligned to 4 bytes"):
-        ops.encode(
-            *(*model, batch.source_ids, shifted, batch.memories, memory_cache, batch.workspace())
-        )
+    for operator, arguments in (
+        (ops.encode, (*model, *source, workspace)),
+        (ops.decoder_step, (*model, *tree, workspace, log_probs)),
+    ):
+        with pytest.raises(RuntimeError, match="workspace is not aligned to 64 bytes"):
+            operator(*arguments)
 
 
 @pytest.mark.parametrize(("rows", "positions"), [(2**62, 1), (1, 2**62), (0, 1), (1, -1)])
@@ -231,13 +195,6 @@ def test_workspace_sizes_out_of_range_are_refused(rows: int, positions: int) -> 
     packed = batch_of("post-norm", "one token, one node").packed
     with pytest.raises(RuntimeError, match=r"(rows|positions) is -?\d+: expected 1 to 1048576"):
         ops.workspace_size(packed.weights, packed.table, rows, positions)
-
-
-def test_wrong_types_are_refused() -> None:
-    batch = batch_of("post-norm", "one token, one node")
-    batch.nodes = batch.nodes.long()
-    with pytest.raises(RuntimeError, match="nodes is of int64: expected int32"):
-        batch.run(ops)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -13,7 +13,7 @@ import torch
 from molspec.engine import ops
 from tests import reference
 from tests.engine.models import CONVENTIONS
-from tests.engine.test_engine_ops import batch_of
+from tests.engine.trees import batch_of
 
 SETS = ("portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "avx512_amx")
 #: Forks for each set, because the kernels are chosen when the first is needed.
@@ -100,7 +100,7 @@ def test_forked_processes_and_threads_use_the_kernels_of_their_parent() -> None:
     script = """
 import os, torch
 from molspec.engine import ops
-from tests.engine.test_engine_ops import batch_of
+from tests.engine.trees import batch_of
 batch = batch_of("post-norm", "more nodes than a chunk", torch.int8)
 expected = batch.run(ops)
 if os.fork() == 0:

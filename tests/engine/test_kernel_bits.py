@@ -1,7 +1,8 @@
 """Every kernel gives the same bits on x86-64 and on 64-bit ARM: hashes of them, for fixed inputs.
 
 Intel, AMD and ARM processors fuse, round and add alike; a new hash here is a change of what molspec
-promises. ARM is emulated where a cross compiler and qemu are installed.
+promises. ARM is emulated where a cross compiler and qemu are installed. The kernel for AMX is tried
+with plain code in place of the processor's tiles.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import platform
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent / "kernel_bits"
+HERE = Path(__file__).parent
 SOURCES = Path(__file__).parents[2] / "csrc"
 
 HASHES = {
@@ -34,15 +36,29 @@ X86_SETS = {
 }
 
 
-def _hashes(tmp_path: Path, compiler: str, *flags: str, emulator: tuple[str, ...] = ()) -> object:
-    program = str(tmp_path / "print_hashes")
-    sources = [HERE / "print_hashes.cpp", SOURCES / "cpu" / "kernel_table.cpp"]
-    names = ("-DMOLSPEC_KERNELS=kernels_tried", '-DMOLSPEC_INSTRUCTION_SET="tried"')
-    shared = ("-std=c++17", "-O2", "-ffp-contract=off", f"-I{SOURCES}", *names)
-    command = [*compiler.split(), *shared, *flags, *map(str, sources), "-o", program]
+def _output(
+    tmp_path: Path, compiler: str, *arguments: object, emulator: tuple[str, ...] = ()
+) -> str:
+    """What a program of these sources prints."""
+    program = str(tmp_path / "program")
+    shared = ("-std=c++17", "-ffp-contract=off", f"-I{SOURCES}", "-o", program)
+    command = [*compiler.split(), *shared, *map(str, arguments)]
     subprocess.run(command, check=True, stderr=subprocess.PIPE)
     done = subprocess.run([*emulator, program], check=True, stdout=subprocess.PIPE, text=True)
-    return dict(line.split() for line in done.stdout.splitlines())
+    return done.stdout
+
+
+def _hashes(tmp_path: Path, compiler: str, *flags: str, **options: Any) -> dict[str, str]:
+    sources = (HERE / "kernel_bits" / "print_hashes.cpp", SOURCES / "cpu" / "kernel_table.cpp")
+    names = ("-DMOLSPEC_KERNELS=kernels_tried", '-DMOLSPEC_INSTRUCTION_SET="tried"')
+    lines = _output(tmp_path, compiler, "-O2", *names, *flags, *sources, **options).splitlines()
+    return dict(line.split() for line in lines)
+
+
+def _compiler() -> str:
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    assert compiler is not None, "no C++ compiler, which building molspec needs too"
+    return compiler
 
 
 def _flags_here(name: str) -> list[str]:
@@ -60,9 +76,7 @@ def _flags_here(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", X86_SETS)
 def test_this_processor_gives_the_bits(name: str, tmp_path: Path) -> None:
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
-    assert compiler is not None, "no C++ compiler, which building molspec needs too"
-    assert _hashes(tmp_path, compiler, *_flags_here(name)) == HASHES
+    assert _hashes(tmp_path, _compiler(), *_flags_here(name)) == HASHES
 
 
 def test_64_bit_arm_gives_the_bits(tmp_path: Path) -> None:
@@ -70,3 +84,7 @@ def test_64_bit_arm_gives_the_bits(tmp_path: Path) -> None:
     if compiler is None or emulator is None:
         pytest.skip("Debian's g++-aarch64-linux-gnu and qemu-user are not installed")
     assert _hashes(tmp_path, compiler, "-static", emulator=(emulator,)) == HASHES
+
+
+def test_tiles_of_amx_give_the_bits_of_other_kernels(tmp_path: Path) -> None:
+    assert _output(tmp_path, _compiler(), "-O1", HERE / "tiles" / "compare.cpp") == ""

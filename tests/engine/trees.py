@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from molspec.engine import ops
-from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, round_up
+from molspec.engine.packing import BLOCK_POSITIONS, PackedModel, pack, round_up
 from tests import reference
+from tests.engine.models import random_weights, spec_of
 
 
 @dataclass
@@ -132,3 +133,20 @@ def random_batch(packed: PackedModel, lengths: list[int], node_count: int, seed:
         paths,
         slot_count,
     )
+
+
+SHAPES = {
+    "one token, one node": ([1], 1),
+    "ragged": ([5, 17, 16, 33], 40),
+    "more nodes than a chunk": ([96, 30], 150),
+    "longest": ([96], 96),
+    "two nodes": ([2], 2),
+    "narrow": ([7], 5),
+}
+
+
+def batch_of(convention: str, shape: str, dtype: torch.dtype = torch.float32) -> Batch:
+    spec = spec_of(convention)
+    lengths, nodes = SHAPES[shape]
+    packed = pack(spec, random_weights(spec), dtype)
+    return random_batch(packed, lengths, nodes, seed=len(shape))

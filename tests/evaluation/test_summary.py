@@ -1,9 +1,15 @@
+"""Summaries of evaluations: accuracies, costs, and counts of a real model in any batch."""
+
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from molspec.decoding import QueryStatistics
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
 from molspec.prediction.options import PredictOptions
 from tests import tiny
@@ -27,8 +33,8 @@ MODEL = FakeModel(
 
 
 @pytest.fixture
-def evaluation(tmp_path: object) -> Evaluation:
-    table = PairTable(write_table(tmp_path / "a.tsv", ROWS))  # type: ignore[operator]
+def evaluation(tmp_path: Path) -> Evaluation:
+    table = PairTable(write_table(tmp_path / "a.tsv", ROWS))
     settings = Settings(table, "fake", tiny.config(PredictOptions(n_best=3)))
     evaluation = Evaluation(settings)
     assert len(list(evaluation.run(MODEL))) == len(ROWS)  # type: ignore[arg-type]
@@ -44,34 +50,17 @@ def test_summary_counts_queries_and_accuracies(evaluation: Evaluation) -> None:
 
 
 def test_faulty_answers_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> None:
-    first, second, third = evaluation.summary.to_json()["ranks"]
-    assert first == {
-        "rank": 1,
-        "accuracy": 0.25,
-        "interval": evaluation.summary.interval(1),
-        "predictions": 4,
-        "invalid": 0.25,
-        "duplicate": 0.0,
-        "unfinished": 0.0,
-    }
-    assert second == {
-        "rank": 2,
-        "accuracy": 0.25,
-        "interval": evaluation.summary.interval(2),
-        "predictions": 4,
-        "invalid": 0.25,
-        "duplicate": 0.25,
-        "unfinished": 0.25,
-    }
-    assert third == {
-        "rank": 3,
-        "accuracy": 0.5,
-        "interval": evaluation.summary.interval(3),
-        "predictions": 3,
-        "invalid": 0.0,
-        "duplicate": 2 / 3,
-        "unfinished": 0.0,
-    }
+    ranks = evaluation.summary.to_json()["ranks"]
+    assert [each["interval"] for each in ranks] == [
+        evaluation.summary.interval(n) for n in (1, 2, 3)
+    ]
+    names = ("rank", "accuracy", "predictions", "invalid", "duplicate", "unfinished")
+    assert [tuple(each[name] for name in names) for each in ranks] == [
+        (1, 0.25, 4, 0.25, 0.0, 0.0),
+        (2, 0.25, 4, 0.25, 0.25, 0.25),
+        (3, 0.5, 3, 0.0, 2 / 3, 0.0),
+    ]
+    assert all(each.keys() == {*names, "interval"} for each in ranks)
 
 
 def test_costs_are_means_of_answered_queries(evaluation: Evaluation) -> None:
@@ -123,3 +112,65 @@ def test_report_shows_counts_accuracies_and_costs(evaluation: Evaluation) -> Non
     )
     assert "decoder      3.5 calls a query, 14.0 nodes a query, 4.0 nodes a call" in lines
     assert "the median query was under way for 250.0 ms" in text
+
+
+# The default greedy drafter drafts fewer nodes in a larger batch, so the budget is given.
+BEAMS: list[dict[str, Any]] = [{"node_budget": 5}, {"n_best": 3}, {"n_best": 3, "beam": "sbs"}]
+
+
+@pytest.mark.parametrize("options", BEAMS)
+def test_counts_of_a_query_do_not_depend_on_the_batch(options: dict[str, Any]) -> None:
+    """Counts of queries add up, and are the same one by one and in a batch."""
+    model = tiny.model()
+    single = model.predict(tiny.QUERIES, max_length=20, batch_size=1, **options)
+    batched = model.predict(tiny.QUERIES, max_length=20, batch_size=4, **options)
+    assert single == batched
+    for name in (field.name for field in fields(QueryStatistics) if field.name != "seconds"):
+        counts = [getattr(result.statistics, name) for result in single]
+        assert counts == [getattr(result.statistics, name) for result in batched]
+        total = "query_calls" if name == "decoder_calls" else name
+        assert sum(counts) == getattr(single.statistics, total)
+    assert all(result.statistics.seconds > 0 for result in single)
+
+
+def test_failed_query_has_no_counts() -> None:
+    (result,) = tiny.model().predict(["not SMILES"])
+    assert result.statistics == QueryStatistics()
+
+
+def test_batch_size_changes_only_times(tmp_path: Path) -> None:
+    answers = tiny.model().predict(tiny.QUERIES, n_best=3, max_length=20)
+    rows = [
+        (result.query, result.predictions[index % 3].smiles) for index, result in enumerate(answers)
+    ]
+    table = PairTable(write_table(tmp_path / "a.tsv", [*rows, ("C(", "C")]))
+    summaries = []
+    for batch_size in (1, 4):
+        options = PredictOptions(n_best=3, max_length=20, batch_size=batch_size)
+        evaluation = Evaluation(Settings(table, "tiny", tiny.model().decode_config(options)))
+        records = list(evaluation.run(tiny.model()))
+        assert [record.found_at for record in records[:-1]] == [
+            None
+            if record.target_canonical is None
+            else [answer.canonical for answer in record.predictions].index(record.target_canonical)
+            for record in records[:-1]
+        ]
+        values = evaluation.summary.to_json()
+        summaries.append({name: value for name, value in values.items() if "second" not in name})
+    assert summaries[0] == summaries[1]
+    assert summaries[0]["failed"] == 1
+
+
+def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
+    """A target may be found at any rank, and the report names the options of the samples."""
+    options = PredictOptions(samples=6, temperature=4, seed=2, max_length=12)
+    table = PairTable(write_table(tmp_path / "a.tsv", [("CCO", "O")]))
+    settings = Settings(table, "tiny", tiny.model().decode_config(options))
+    evaluation = Evaluation(settings)
+    (record,) = evaluation.run(tiny.model())
+    assert record.found_at == 3
+    assert len(evaluation.summary.ranks) == 6
+    shown = report(settings.to_json(), evaluation.summary)
+    assert "with         samples 6, temperature 4.0, seed 2" in shown
+    with pytest.raises(ValueError, match=r"^run was called before"):
+        evaluation.run(tiny.model())

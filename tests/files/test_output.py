@@ -145,24 +145,6 @@ def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
     assert last > 2 * len(QUERIES)
 
 
-def test_a_job_killed_again_and_again_never_loses_a_result(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = []
-    for _ in range(100):
-        file = open_file(folder)
-        done.append(file.progress.done)
-        with monkeypatch.context() as patch:
-            kill_at(patch, 4)
-            try:
-                run(file)
-                break
-            except Killed:
-                pass
-    assert done == sorted(done)
-    assert (folder / "out.csv").read_bytes().count(b"\n") == 1 + len(QUERIES)
-
-
 def test_finished_job_answers_no_query_again(folder: Path) -> None:
     run(open_file(folder))
     before = content(folder)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.files.report import drawn
 from molspec.prediction.results import Prediction, Result
+from tests.files.pages import Tags
 
 CONTEXT = OutputContext("a <model>", "retro", about="Answered & drawn.")
 PAGE = FORMATS["html"]
@@ -24,28 +24,6 @@ def test_complexes_and_reactants_with_reagents_are_drawn() -> None:
         assert next(drawn(smiles)).startswith("<svg")
 
 
-class _Tags(HTMLParser):
-    """Checks that tags are closed in order, and collects the text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        pass
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_page_shows_drawings_notes_and_errors() -> None:
     predictions = (Prediction("CC(=O)Cl.Nc1ccccc1", -0.125), Prediction("C(", -3.0))
     answers = (
@@ -54,7 +32,7 @@ def test_page_shows_drawings_notes_and_errors() -> None:
         Answer(3, Query("CO.[Na+]"), Result("CO.[Na+]", predictions[:1]), "decoded without [Na+]"),
     )
     text = page(*answers)
-    tags = _Tags()
+    tags = Tags()
     tags.feed(text)
     assert tags.open == []
     assert text.count("<svg") == 4

@@ -30,7 +30,7 @@ TARGETS = {
     "dense": "operators",
     "engine": "operators",
     "queries": "queries",
-    "requests": "decoder",
+    "requests": "queries",
     "bodies": "server",
     "connections": "server",
     "caches": "stores",

@@ -11,27 +11,19 @@ from molspec.model.spec import ModelSpec
 BAD: dict[str, dict[str, Any]] = {
     "d_model is 8: expected a multiple of head_count 3": {"d_model": 8, "head_count": 3},
     "attention_width is 10: expected a multiple of head_count 8": {"attention_width": 10},
-    "attention_width is 0: expected a whole number of at least 1": {"attention_width": 0},
-    "norm_kind is 'batch': expected one of layer, rms, std": {"norm_kind": "batch"},
-    "positions is 'rotary': expected one of sinusoidal, learned, r": {"positions": "rotary"},
     "d_model is 1: expected at least 2 for the norm_kind std": {
         "d_model": 1,
         "head_count": 1,
         "norm_kind": "std",
     },
-    "gated is 1: expected True or False": {"gated": 1},
     "relative_buckets is 3: expected at least 4": {"relative_buckets": 3},
     "relative_max_distance is 16: expected more than half of relative_buckets 32": {
         "relative_max_distance": 16
     },
     "encoder_layers is 300000: expected at most 1024": {"encoder_layers": 300_000},
-    "decoder_layers is 0: expected a whole number of at least 1": {"decoder_layers": 0},
     "max_positions is 1048576: expected at most 16384": {"max_positions": 2**20},
     f"d_model is {10**30}: expected at most 1048576": {"d_model": 10**30},
     "head_count is 128: expected at most 64": {"head_count": 128},
-    "norm_eps is True: expected a number above 0, at most 1": {"norm_eps": True},
-    f"norm_eps is {10**400}: expected a number above 0, at most 1": {"norm_eps": 10**400},
-    "norm_eps is nan: expected a number above 0, at most 1": {"norm_eps": float("nan")},
 }
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
 
 from molspec import Decoder, PredictOptions, Result
-from molspec.drafting import LookAhead, WindowDrafts, build_ngram
+from molspec.drafting import LookAhead, WindowDrafts
 from molspec.prediction.model import Model
 from tests import tiny
 
@@ -37,17 +36,9 @@ TARGET = "CCO"
 BAD = ("CC(C", "", "[U]", "C" * 300)
 
 
-def drafting_model(dtype: str = "float32") -> Model:
-    """The tiny model with an n-gram model of the queries, so that some drafts are accepted."""
-    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
-    pairs = list(zip(sources, sources, strict=True))
-    ngram = build_ngram(tiny.VOCABULARY, pairs, min_gain=0.0, rewrites=False)
-    return Model(replace(tiny.checkpoint(), ngram=ngram), dtype)
-
-
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 Request = tuple[str, PredictOptions, str | None]

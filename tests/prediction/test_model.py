@@ -5,7 +5,6 @@ import pickle
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -20,6 +19,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.text import PieceVocabulary
 from tests import tiny
+from tests.engine.models import default_dtype
 
 #: A canonical query, and other ways to write it.
 CANONICAL = "CC(=O)Oc1ccc2c(c1)CCN2"
@@ -243,16 +243,6 @@ def test_copy_of_a_model_gives_the_same_answers(
     assert found.statistics.decoder_calls == expected.statistics.decoder_calls
     assert copied.predict(queries, n_best=3) == model.predict(queries, n_best=3)
     assert again(copied).predict(queries) == expected
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 @pytest.mark.parametrize(

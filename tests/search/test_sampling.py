@@ -1,11 +1,13 @@
-"""Samples follow the model's distribution, and do not depend on drafters or batches."""
+"""Samples follow the model's distribution. Without rejection no drafter changes them."""
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import molspec
@@ -17,7 +19,6 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
-from tests.prediction.test_decoder import drafting_model
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -25,11 +26,12 @@ SHORT = tiny.QUERIES[:-1]
 SEEDS, SAMPLES, MAX_LENGTH = 4, 1000, 3
 #: Upper limit of a statistic with these seeds, in standard deviations.
 LIMIT = 3.0
+REJECTION: dict[str, Any] = {"verification": "rejection"}
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +85,23 @@ def probabilities_of(
     return chance.sequences(next_log_probs, MAX_LENGTH, temperature, **filters)
 
 
+@pytest.mark.parametrize("verification", ["strict", "rejection"])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize(
     "filters", [{}, {"top_k": 3}, {"top_p": 0.95}, {"top_k": 6, "top_p": 0.98}], ids=str
 )
 def test_samples_follow_the_model_distribution(
-    model: Model, temperature: float, filters: dict[str, Any]
+    model: Model,
+    drafters: dict[str, Any],
+    temperature: float,
+    filters: dict[str, Any],
+    verification: Any,
 ) -> None:
-    samples = draw_samples(model, temperature=temperature, **filters)
-    assert chance.chi_square(samples, probabilities_of(model, temperature, **filters)) < LIMIT
-    other = probabilities_of(model, 1.25 * temperature, **filters)
+    options = {"temperature": temperature, **filters}
+    rule = {} if verification == "strict" else {"drafter": drafters["small model"], **REJECTION}
+    samples = draw_samples(model, **rule, **options)
+    assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
+    other = probabilities_of(model, **{**options, "temperature": 1.25 * temperature})
     assert chance.chi_square(samples, other) > LIMIT  # another temperature is detected
 
 
@@ -187,23 +196,6 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "temperature is 0: expected a number from 0.001 to 1000"),
-        ({"temperature": -1.0}, "temperature is -1.0: expected a number from 0.001 to 1000"),
-        ({"temperature": math.nan}, "temperature is nan: expected a number from 0.001 to 1000"),
-        ({"temperature": math.inf}, "temperature is inf: expected a number from 0.001 to 1000"),
-        ({"temperature": "1"}, "temperature is '1': expected a number from 0.001 to 1000"),
-        ({"temperature": 1e-320}, "temperature is 1e-320: expected a number from 0.001 to 1000"),
-        ({"temperature": 10**400}, "temperature is 10{20}0*: expected a number from 0.001 to 1000"),
-        ({"top_p": 0.0}, "top_p is 0.0: expected a number above 0, at most 1"),
-        ({"top_p": 1.5}, "top_p is 1.5: expected a number above 0, at most 1"),
-        ({"top_p": math.nan}, "top_p is nan: expected a number above 0, at most 1"),
-        ({"top_k": 0}, "top_k is 0: expected a whole number of at least 1"),
-        ({"samples": 0}, "samples is 0: expected a whole number of at least 1"),
-        ({"samples": 2.0}, "samples is 2.0: expected a whole number of at least 1"),
-        ({"samples": 10**6}, "samples is 1000000: expected at most 1000"),
-        ({"seed": -1}, "seed is -1: expected a whole number of at least 0"),
-        ({"seed": 2**64}, "seed is 18446744073709551616: expected at most"),
-        ({"replacement": 0}, "replacement is 0: expected True or False"),
         ({"n_best": 2}, "n_best is 2: expected 1, it cannot be combined"),
         ({"beam_size": 3}, "beam_size is 3: expected None, it cannot be combined"),
         ({"beam": "exact"}, "beam is 'exact': expected None, it cannot be combined"),
@@ -239,3 +231,87 @@ def test_invalid_native_options_are_refused() -> None:
             sampling=_native.Sampling(),
             drafter=_native.NoDraftOptions(),
         )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rejected_samples_of_every_drafter_follow_the_model_distribution(
+    model: Model, drafters: dict[str, Any], name: str
+) -> None:
+    options: dict[str, Any] = {"temperature": 1.2, "top_k": 5}
+    samples = draw_samples(model, drafter=drafters[name], **REJECTION, **options)
+    assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
+
+
+@pytest.mark.parametrize("name", ["tree", "small model", "hierarchy"])
+def test_rejected_samples_depend_on_the_drafter_but_not_on_the_batch(
+    model: Model, drafters: dict[str, Any], name: str
+) -> None:
+    options: dict[str, Any] = {"samples": 5, "max_length": 30, "seed": 3, **REJECTION}
+    options["drafter"] = drafters[name]
+    expected = model.predict(SHORT, batch_size=1, **options)
+    assert model.predict(SHORT, batch_size=16, **options) == expected
+    assert 0 < expected.statistics.accepted_tokens < expected.statistics.drafted_tokens
+    assert model.predict(SHORT, **{**options, "drafter": "none"}) != expected
+
+
+def test_drafts_from_the_distribution_of_the_model_are_accepted(
+    model: Model, drafters: dict[str, Any]
+) -> None:
+    same = ModelDraft(drafters["adaptive"].model, gamma=1)
+    options: dict[str, Any] = {"samples": 50, "max_length": 9, "top_k": 4, **REJECTION}
+    results = model.predict([QUERY], drafter=same, **options)
+    tokens = [tiny.VOCABULARY.encode(p.smiles) for p in results[0].predictions]
+    # Only ends are rejected, because EOS is never drafted.
+    ends = sum(prediction.finished for prediction in results[0].predictions)
+    statistics = results.statistics
+    assert statistics.accepted_tokens >= statistics.drafted_tokens - ends
+    assert statistics.accepted_tokens > sum(map(len, tokens)) // 4
+
+
+VOCAB = tiny.VOCABULARY.size
+C = tiny.VOCABULARY.encode("C")[0]
+
+
+def chain(rows: np.ndarray[Any, Any], parents: tuple[int, ...] = (-1, 0)) -> _native.DraftTree:
+    return _native.DraftTree([C] * 2, parents, [-1.0, -2.0], rows)
+
+
+def one_hot(token_id: int = C) -> np.ndarray[Any, Any]:
+    rows = np.zeros((2, VOCAB))
+    rows[:, token_id] = 1
+    return rows
+
+
+def test_a_tree_without_nodes_has_no_distributions() -> None:
+    assert _native.DraftTree(drawn_from=np.ones(VOCAB)).drawn_from is None
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (chain(one_hot()[:1]), rf"drawn_from has {VOCAB} entries: expected \[2, {VOCAB}\]"),
+        (chain(one_hot(), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
+        (chain(one_hot() / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
+        (chain(-one_hot()), r"drawn_from\[0\] is -1: expected a probability"),
+        (chain(one_hot(tiny.VOCABULARY.eos_id)), r"drawn_from\[0\] is 1: .* 0 of BOS, EOS"),
+    ],
+)
+def test_proposed_distributions_are_checked(
+    model: Model, tree: _native.DraftTree, message: str
+) -> None:
+    class Own:
+        def start(self, row: int, source_ids: object) -> None: ...
+        def release(self, row: int) -> None: ...
+        def propose(self, paths: Any) -> list[_native.DraftTree]:
+            return [tree] * len(paths)
+
+    (result,) = model.predict([QUERY], samples=2, drafter=Own(), **REJECTION)
+    assert re.search(f"drafter Own failed in propose: .* a proposed tree's {message}", str(result))
+
+
+def test_invalid_rules_are_refused(model: Model) -> None:
+    for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
+        with pytest.raises(ValueError, match=r"^verification is 'rejection'"):
+            model.predict([QUERY], **options, **REJECTION)
+    with pytest.raises(ValueError, match=r"^verification is 'other'"):
+        model.predict([QUERY], verification="other")  # type: ignore[arg-type]

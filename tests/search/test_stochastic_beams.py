@@ -14,7 +14,6 @@ from molspec.drafting import LookAhead, ModelDraft
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from tests import tiny
-from tests.prediction.test_decoder import drafting_model
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -29,7 +28,7 @@ Drawn = list[tuple[chance.Sequence_, float, float]]
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return drafting_model()
+    return tiny.drafting_model()
 
 
 def draw_lists(model: Model, samples: int) -> list[Drawn]:

@@ -137,11 +137,9 @@ def _answers(url: str) -> bool:
         ("--dtype float8", "dtype"),
     ],
 )
-def test_wrong_arguments_give_a_one_line_error(
-    run: Run, capfd: pytest.CaptureFixture[str], arguments: str, told: str
-) -> None:
+def test_wrong_arguments_give_a_one_line_error(run: Run, arguments: str, told: str) -> None:
     assert run("serve", "--port", "0", *arguments.split()) == 2
-    error = capfd.readouterr().err
+    error = run.err
     assert told in error
     assert error.count("\n") == 1
 
@@ -159,20 +157,18 @@ def test_a_local_server_allows_its_own_host_names(
     assert all("[::1]" in used.hosts[:3] for used in started)
 
 
-def test_a_port_in_use_is_reported(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported(run: Run) -> None:
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         assert run("serve", "--port", str(port)) == 2
-    assert capfd.readouterr().err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
+    assert run.err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
 
 
-def test_keys_that_no_browser_can_send_are_refused(
-    run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_keys_that_no_browser_can_send_are_refused(run: Run, tmp_path: Path) -> None:
     for content in (b"schl\xfcssel", "schl\u00fcssel".encode()):
         (tmp_path / "keys").write_bytes(content)
         assert run("serve", "--api-key-file", str(tmp_path / "keys")) == 2
-        assert capfd.readouterr().err.endswith("keys holds a key that is not ASCII\n")
+        assert run.err.endswith("keys holds a key that is not ASCII\n")
 
 
 def test_a_text_that_is_no_host_name_is_named() -> None:
@@ -180,15 +176,13 @@ def test_a_text_that_is_no_host_name_is_named() -> None:
         serving.listen("127.0.0..1", 8000)
 
 
-def test_an_unknown_host_is_named(
-    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_host_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     assert run("serve", "--host", "gone.example") == 2
-    assert capfd.readouterr().err == "molspec: gone.example:8000: Name or service not known\n"
+    assert run.err == "molspec: gone.example:8000: Name or service not known\n"
 
 
 @pytest.mark.parametrize(
@@ -217,14 +211,12 @@ def test_sigterm_ends_a_server_whose_threads_are_stuck() -> None:
         assert process.wait(_WAIT) == -signal.SIGALRM
 
 
-def test_a_missing_extra_is_reported(
-    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("molspec.server")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert run("serve") == 2
-    said = capfd.readouterr().err
+    said = run.err
     assert "serve needs the extra 'server'" in said
     assert "pip install 'molspec[server]'" in said
 

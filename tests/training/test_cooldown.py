@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,29 +11,9 @@ import torch
 
 from molspec import checkpoints
 from molspec.training import TrainConfig, cool_down, train
-from tests.training.test_train import column, weights
-from tests.training.tiny import CONFIG, assert_equal
+from tests.training.tiny import CONFIG, assert_equal, column, stopped, weights
 
 TRUNK = replace(CONFIG, schedule="constant", warm_up=0.25)
-
-#: Trains or cools down, and kills itself at a given step.
-KILLED = """
-import json, os, signal, sys
-from molspec.training import TrainConfig, cool_down, train, trainer
-
-average, taken = trainer.ModelTrainer._average, []
-def dying(self):
-    taken.append(None)
-    if len(taken) == int(last):
-        os.kill(os.getpid(), signal.SIGKILL)
-    average(self)
-trainer.ModelTrainer._average = dying
-data, output, config, run, last = sys.argv[1:]
-if run:
-    cool_down(run, data, output, steps=10)
-else:
-    train(data, output, TrainConfig.from_json(json.loads(config)))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +21,6 @@ def trunk(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("trunk") / "run"
     train(data, output, TRUNK)
     return output
-
-
-def is_killed(data: Path, output: Path, run: Path | None, step: int) -> bool:
-    config = json.dumps(replace(TRUNK, save_minutes=0.0).to_json())
-    arguments = [data, output, config, run or "", str(step)]
-    completed = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments],
-        check=False,
-    )
-    assert completed.returncode in (0, -signal.SIGKILL)
-    return completed.returncode != 0
 
 
 def test_learning_rate_stays_constant(trunk: Path) -> None:
@@ -90,19 +55,20 @@ def test_cooldown_begins_with_the_next_batch_of_its_training(data: Path, tmp_pat
     assert after["step_count"] == 1
 
 
-def test_killed_training_and_cooldown_reach_the_same_weights(
+def test_stopped_training_and_cooldown_reach_the_same_weights(
     data: Path, trunk: Path, tmp_path: Path
 ) -> None:
-    generator = random.Random(3)
-    output = tmp_path / "run"
-    kills = sum(is_killed(data, output, None, generator.randint(2, 9)) for _ in range(3))
-    assert kills >= 2
-    train(data, output, replace(TRUNK, save_minutes=0.0))
+    output, saving = tmp_path / "run", replace(TRUNK, save_minutes=0.0)
+    for step in (2, 9):
+        with stopped(step):
+            train(data, output, saving)
+    train(data, output, saving)
     assert_equal(weights(output), weights(trunk))
 
     cool_down(trunk, data, tmp_path / "unbroken", steps=10)
-    assert is_killed(data, tmp_path / "cooled", output, 5)
-    train(data, output, replace(TRUNK, steps=30, save_minutes=0.0))  # the training continues
+    with stopped(5):
+        cool_down(output, data, tmp_path / "cooled", steps=10)
+    train(data, output, replace(saving, steps=30))  # the training continues
     cool_down(output, data, tmp_path / "cooled")
     assert_equal(weights(tmp_path / "cooled"), weights(tmp_path / "unbroken"))
 
@@ -141,5 +107,3 @@ def test_invalid_cooldowns_are_refused(data: Path, trunk: Path, tmp_path: Path) 
         cool_down(tmp_path / "finished", data, tmp_path / "cooled")
     with pytest.raises(ValueError, match="holds a training that is not a cooldown"):
         cool_down(trunk, data, trunk)
-    with pytest.raises(ValueError, match="schedule is 'sine': expected one of linear"):
-        replace(CONFIG, schedule="sine")  # type: ignore[arg-type]

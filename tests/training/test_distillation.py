@@ -24,11 +24,19 @@ from molspec.training.prepared import EncodedPairs, Prepared
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
-from tests.training.test_heads import answers
-from tests.training.tiny import teacher
+from tests.conftest import Run
+from tests.training.tiny import answers, teacher
 
 Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}
+
+
+def data_of(
+    table: EncodedPairs, validation: EncodedPairs, vocabulary: Vocabulary = tiny.VOCABULARY
+) -> Prepared:
+    """Prepared pairs of the task retro."""
+    files: dict[str, Any] = {"task": "retro", "files": [], "validation_files": []}
+    return Prepared(vocabulary, table, validation, {**files, "train": COUNTS, "validation": COUNTS})
 
 
 def of_model(fingerprint: str) -> SimpleNamespace:
@@ -38,8 +46,7 @@ def of_model(fingerprint: str) -> SimpleNamespace:
 
 def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = answers()
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
+    data = data_of(table, table.spread(2))
     total = len(table) + 2
     queries: list[str] = []
 
@@ -95,11 +102,10 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> None:
     """The source may also be trained on with another target, which the model does not predict."""
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
     encode = tiny.VOCABULARY.encode
     table = EncodedPairs.pack([(encode("CCO"), encode("CC")), (encode("CO"), encode("CC"))])
     validation = EncodedPairs.pack([(encode("CCO"), encode("OCC"))])
-    data = Prepared(tiny.VOCABULARY, table, validation, {**description, "validation": COUNTS})
+    data = data_of(table, validation)
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
         model: Any = Constant(of_model(name), tiny.VOCABULARY, answer)
         folder = tmp_path / name
@@ -117,8 +123,7 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
 def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     """Data that are the model's answers already are written again, without a journal."""
     table = answers()
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
-    data = Prepared(tiny.VOCABULARY, table, table.spread(2), {**description, "validation": COUNTS})
+    data = data_of(table, table.spread(2))
     model: Any = Constant(of_model("1"), tiny.VOCABULARY, "CC")
     prepared_folder, first, second = (tmp_path / name for name in ("prepared", "first", "second"))
     prepared_folder.mkdir()
@@ -156,9 +161,7 @@ class Constant:
         return (Result(text, (answer,)) for text in texts)
 
 
-def test_train_reads_the_output_of_the_command(
-    data: Path, tmp_path: Path, run: Callable[..., int]
-) -> None:
+def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: Run) -> None:
     vocabulary = prepared.read(data).vocabulary
     checkpoint = teacher(vocabulary)
     checkpoints.write(checkpoint, tmp_path / "teacher")
@@ -173,9 +176,7 @@ def test_train_reads_the_output_of_the_command(
 
 
 @pytest.mark.parametrize("command", ["distil", "train-heads", "train-drafter"])
-def test_inputs_are_not_overwritten(
-    data: Path, tmp_path: Path, run: Callable[..., int], capsys: Captured, command: str
-) -> None:
+def test_inputs_are_not_overwritten(data: Path, tmp_path: Path, run: Run, command: str) -> None:
     """Neither data nor model is overwritten, even if the output is a hard link to its file."""
     model, own_data = tmp_path / "model", tmp_path / "data"
     shutil.copytree(data, own_data)
@@ -191,13 +192,11 @@ def test_inputs_are_not_overwritten(
     )
     for name, data_path, output in cases:
         assert run(command, str(model), "--data", str(data_path), "--output", str(output)) == 2
-        assert f", which it reads as {name} " in capsys.readouterr().err
+        assert f", which it reads as {name} " in run.err
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_merged_answers_are_written_in_their_likeliest_spelling(
-    tmp_path: Path, run: Callable[..., int]
-) -> None:
+def test_merged_answers_are_written_in_their_likeliest_spelling(tmp_path: Path, run: Run) -> None:
     model = molspec.load("retro")
     rows = (row.reaction.split(">")[2] for row in islice(read_rows(FILE), 80))
     products = [found for row in rows if (found := canonicalise(row)) is not None]
@@ -208,8 +207,7 @@ def test_merged_answers_are_written_in_their_likeliest_spelling(
     }
     texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
     table = EncodedPairs.pack([(model.vocabulary.encode(text), [3]) for text in texts])
-    description = {"task": "retro", "files": [], "validation_files": [], "train": COUNTS}
-    data = Prepared(model.vocabulary, table, table.spread(1), {**description, "validation": COUNTS})
+    data = data_of(table, table.spread(1), model.vocabulary)
     (tmp_path / "data").mkdir()
     prepared.write(data, tmp_path / "data")
     out = tmp_path / "out"

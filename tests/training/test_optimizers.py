@@ -1,4 +1,4 @@
-"""The parameters of each optimiser."""
+"""The parameters of each optimiser; Muon's steps are those of PyTorch's, except for rounding."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import nn
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training import TrainConfig
+from molspec.training.muon import Muon, orthogonal
 from molspec.training.optimizers import optimizers, set_learning_rate
 
 SPEC = ModelSpec(9, 9, d_model=16, head_count=2, encoder_layers=1, decoder_layers=1, feed_forward=8)
@@ -47,3 +48,55 @@ def test_muon_has_only_the_matrices_of_layers() -> None:
     decays = [group["weight_decay"] for group in adamw.param_groups]
     assert decays == [0.01, 0.0]
     assert all(item.dim() == 1 for item in adamw.param_groups[1]["params"])
+
+
+SHAPES = [(1, 1), (1, 8), (8, 1), (16, 16), (48, 16), (16, 48)]
+
+
+def _parameters(seed: int) -> list[nn.Parameter]:
+    generator = torch.Generator().manual_seed(seed)
+    return [nn.Parameter(torch.randn(shape, generator=generator)) for shape in SHAPES]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_steps_equal_those_of_pytorch(dtype: torch.dtype) -> None:
+    initial, ours, theirs = (_parameters(1) for _ in range(3))
+    pairs = [
+        (ours, Muon(ours, 0.01, 0.1, dtype)),
+        (theirs, torch.optim.Muon(theirs, 0.01, 0.1, adjust_lr_fn="match_rms_adamw")),
+    ]
+    for step in range(5):
+        for parameters, optimizer in pairs:
+            for parameter, gradient in zip(parameters, _parameters(2 + step), strict=True):
+                parameter.grad = gradient.detach().clone()
+            optimizer.step()
+    for first, ours_now, theirs_now in zip(initial, ours, theirs, strict=True):
+        change, expected = ours_now - first, theirs_now - first
+        assert (change - expected).norm() < 0.02 * expected.norm()
+    # our optimiser loads the state of PyTorch's
+    pairs[0][1].load_state_dict(pairs[1][1].state_dict())
+    buffers = zip(ours, theirs, strict=True)
+    for mine, their in buffers:
+        loaded, saved = pairs[0][1].state[mine], pairs[1][1].state[their]
+        assert torch.equal(loaded["momentum_buffer"], saved["momentum_buffer"])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_singular_values_become_similar(shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    # no singular value is near zero
+    matrix = nn.init.orthogonal_(torch.empty(shape), generator=generator)
+    rows = torch.rand(shape[0], 1, generator=generator) * 0.5 + 0.75
+    values = torch.linalg.svdvals(orthogonal(matrix * rows * 1000))
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+
+
+def test_parameters_without_gradient_do_not_change() -> None:
+    no_gradient, zero_gradient = _parameters(4)[3:5]
+    first_before = no_gradient.detach().clone()
+    zero_gradient.grad = torch.zeros_like(zero_gradient)
+    second_before = zero_gradient.detach().clone()
+    Muon([no_gradient, zero_gradient], lr=0.1, weight_decay=0.0, dtype=torch.float32).step()
+    assert torch.equal(no_gradient, first_before)
+    assert torch.equal(zero_gradient, second_before)

@@ -31,9 +31,9 @@ from molspec.training.preparation import PrepareOptions, _make
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 
-rows = list(itertools.islice(read_rows(FILE), 1000)) * 4
+rows = list(itertools.islice(read_rows(FILE), 400)) * 4
 made = _make(rows, PrepareOptions("retro", variants=1, workers=2), 0.1, failed=print)
-list(itertools.islice(made, 1500))
+list(itertools.islice(made, 500))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -319,14 +319,8 @@ def test_wrong_arguments_are_refused(file: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="null is a pipe or a device: expected a file"):
             prepare(**{"files": [file], "output": tmp_path / "out", "options": RETRO, **named})
     assert not (tmp_path / "out").exists()
-    for wrong, message in (
-        ({"task": "both"}, "task is 'both': expected one of retro, product"),
-        ({"max_nats": 0.0}, r"max_nats is 0\.0: expected a number above 0"),
-        ({"variants": 0}, "variants is 0"),
-        ({"validation_share": 1.0}, r"validation_share is 1\.0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            replace(RETRO, **wrong)
+    with pytest.raises(ValueError, match=r"validation_share is 1\.0"):
+        replace(RETRO, validation_share=1.0)
 
 
 def test_a_vocabulary_whose_ids_are_not_stored_is_refused(

@@ -1,4 +1,4 @@
-"""An interrupted preparation resumes and writes the same bytes."""
+"""An interrupted preparation resumes; tests/faults kills it at every write."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from molspec.training import Judge, PrepareOptions, prepare
 from molspec.training import preparation as module
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
+from tests.training.tiny import Stop
 
 OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0)
 
@@ -48,40 +49,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 def unbroken(files: dict[str, list[Path]], tmp_path: Path) -> dict[str, bytes]:
     run(files, tmp_path / "whole")
     return contents(tmp_path / "whole")
-
-
-class Stop(BaseException):
-    pass
-
-
-def test_preparation_resumes_after_every_interruption(
-    files: dict[str, list[Path]],
-    unbroken: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert len(unbroken) == 5
-    make, count = module.make_pairs, 0
-
-    def stopping(row: Any, **options: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count % 8 == 0:
-            raise Stop
-        return make(row, **options)
-
-    monkeypatch.setattr(module, "make_pairs", stopping)
-    output, stops = tmp_path / "out", 0
-    while not (output / "prepared.json").exists():
-        try:
-            run(files, output)
-        except Stop:
-            stops += 1
-            for journal in (output / "unfinished").glob("*.jsonl"):  # ends within a line
-                journal.write_bytes(journal.read_bytes() + b'[["files.smi", 1')
-    assert stops == (count - 1) // 8 > 4
-    assert contents(output) == unbroken
-    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
 
 
 def test_a_row_is_judged_once(files: dict[str, list[Path]], tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from molspec.training.config import SpecDrafterConfig
 from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, guesses
 from molspec.training.spec_drafter_layout import Lay, causal, published
 from tests import tiny
-from tests.training.test_heads import answers
-from tests.training.tiny import assert_equal, interrupted_thrice, teacher
+from tests.training.tiny import answers, assert_equal, interrupted_thrice, teacher
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1}
 CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)
@@ -113,29 +112,10 @@ def test_iterations_count_confirmed_tokens() -> None:
     assert iterations <= sum(-(-(len(target) + 1) // 2) for _, target in pairs) + len(pairs)
 
 
-def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
-    short = replace(CONFIG, steps=1)
-    list(SpecDrafterTrainer(tiny.checkpoint(), answers(), short, tmp_path / "state.pt").run())
-    for checkpoint, config, name in (
-        (tiny.checkpoint(), replace(short, k=3), "config"),
-        (tiny.checkpoint(seed=2), short, "model"),
-    ):
-        with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
-            SpecDrafterTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
-
-
 def test_a_time_is_a_seed(tmp_path: Path) -> None:
     config = replace(CONFIG, steps=1, seed=20251125201700)
     trainer = SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     assert list(trainer.run()) == [1]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("k", 0), ("k", 65), ("prefixes", 0), ("glancing", 1.5), ("steps", 0)]
-)
-def test_error_names_an_invalid_value(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{name} is {value}"):
-        replace(CONFIG, **{name: value})  # type: ignore[arg-type]
 
 
 def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:

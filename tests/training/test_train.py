@@ -1,15 +1,11 @@
-"""Training learns, resumes exactly after a kill, and stops when it should."""
+"""Training learns, resumes exactly, and stops when it should; tests/faults kills it."""
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,30 +22,7 @@ from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
-from tests.training.tiny import CONFIG, assert_equal
-
-#: Trains with the arguments' configuration and kills itself within a step or within its 3rd save.
-KILLED = """
-import json, os, signal, sys
-from molspec.training import TrainConfig, train, trainer
-
-def die_at(count, call, ending=""):
-    calls = []
-    def counting(*arguments):
-        calls.extend(str(each) for each in arguments[-1:] if str(each).endswith(ending))
-        if len(calls) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments)
-    return counting
-
-data, output, config, where = sys.argv[1:]
-if where == "save":
-    os.replace = die_at(3, os.replace, "state.pt")
-else:
-    steps = {"beginning": 1, "step": 13}[where]
-    trainer.ModelTrainer._average = die_at(steps, trainer.ModelTrainer._average)
-train(data, output, TrainConfig.from_json(json.loads(config)))
-"""
+from tests.training.tiny import CONFIG, assert_equal, column, weights
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +31,6 @@ def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("unbroken") / "run"
     train(data, output, CONFIG)
     return output
-
-
-def weights(output: Path) -> Mapping[str, Tensor]:
-    state = torch.load(output / "state.pt", weights_only=True)
-    return {**state["trainer"]["model"], **checkpoints.read(output / "model").weights}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -95,6 +63,9 @@ def test_a_signal_saves_the_step_and_training_resumes_there(
     train(data, tmp_path / "run", CONFIG)
     assert f"{tmp_path / 'run'}: resumed at step 11 of 24" in caplog.text
     assert_equal(weights(tmp_path / "run"), weights(unbroken))
+    for name in ("step", "tokens", "loss", "token_accuracy"):
+        expected = column(unbroken, "validation.csv", name)
+        assert column(tmp_path / "run", "validation.csv", name) == expected
 
 
 def test_progress_is_logged_without_a_terminal(
@@ -113,11 +84,6 @@ def test_progress_is_logged_without_a_terminal(
     assert "accuracy" in second
 
 
-def column(output: Path, file: str, name: str) -> list[float]:
-    with (output / file).open() as stream:
-        return [float(row[name]) for row in csv.DictReader(stream)]
-
-
 def test_training_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     losses = column(unbroken, "validation.csv", "loss")
     assert losses == sorted(losses, reverse=True)
@@ -131,27 +97,6 @@ def test_training_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     accuracies = column(unbroken, "validation.csv", "token_accuracy")
     best = 8 * (1 + accuracies.index(max(accuracies)))
     assert f"{best} steps" in checkpoint.card
-
-
-@pytest.mark.parametrize(("where", "saved"), [("beginning", 0), ("step", 8), ("save", 8)])
-def test_killed_training_resumes_to_the_same_weights(
-    data: Path, unbroken: Path, tmp_path: Path, where: str, saved: int
-) -> None:
-    output = tmp_path / "run"
-    config = json.dumps(CONFIG.to_json())
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, data, output, config, where],
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    state = torch.load(output / "state.pt", weights_only=True)["trainer"]
-    assert state["step_count"] == saved
-    outcome = train(data, output, CONFIG)
-    assert outcome.step_count == 24
-    assert_equal(weights(output), weights(unbroken))
-    for name in ("step", "tokens", "loss", "token_accuracy"):
-        expected = column(unbroken, "validation.csv", name)
-        assert column(output, "validation.csv", name) == expected
 
 
 def test_settings_and_seed_decide_the_weights(data: Path, unbroken: Path, tmp_path: Path) -> None:

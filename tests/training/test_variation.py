@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -14,6 +13,7 @@ from molspec.text import canonicalise
 from molspec.training.reactions import Reaction, read_rows
 from molspec.training.sample import FILE
 from molspec.training.variation import vary
+from tests.conftest import Run
 
 AMIDE = (
     "[CH3:1][CH2:2][CH2:3][CH2:4][C:5](=[O:6])[Cl:20].[NH2:7][CH2:8][CH2:9][CH2:10][c:11]1"
@@ -102,14 +102,12 @@ def test_both_sides_have_the_same_stereo() -> None:
     assert sum("@" in left for left, _, _ in sides) > len(sides) / 2
 
 
-def test_the_command_prints_what_prepare_reads(
-    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_prints_what_prepare_reads(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.rsmi").write_text(f"{AMIDE}\nCC>>CO\n{AMIDE}\n")
     printed = []
     for workers in ("1", "2"):
         assert run("vary", str(tmp_path / "in.rsmi"), "--count", "3", "--workers", workers) == 0
-        out, err = capsys.readouterr()
+        out, err = run.out, run.err
         assert err == "molspec: 6 variations of 2 of 3 reactions\n"
         printed.append(out)
     assert printed[0] == printed[1]
@@ -118,4 +116,4 @@ def test_the_command_prints_what_prepare_reads(
     arguments = ["prepare", str(tmp_path / "out.rsmi"), "--task", "product"]
     arguments += ["--validation-share", "0.4"]
     assert run(*arguments, "--output", str(tmp_path / "data")) == 0
-    assert "not aligned" not in capsys.readouterr().out
+    assert "not aligned" not in run.out

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 import torch
 from torch import Tensor
 
+from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
 from molspec.text import Vocabulary
 from molspec.training import TrainConfig
 from molspec.training.drafters import DrafterTrainer
+from molspec.training.prepared import EncodedPairs
+from molspec.training.trainer import ModelTrainer
 from tests import tiny
 
 Training = TypeVar("Training", bound=DrafterTrainer)
@@ -60,3 +66,43 @@ def teacher(vocabulary: Vocabulary) -> Checkpoint:
     checkpoint = tiny.checkpoint(5, vocabulary)
     checkpoint.weights["output.bias"][vocabulary.eos_id] += 2
     return replace(checkpoint, task="retro")
+
+
+def answers() -> EncodedPairs:
+    """Queries of the tiny model with its answers."""
+    encode = tiny.VOCABULARY.encode
+    results = tiny.model().predict(tiny.QUERIES, max_length=30)
+    return EncodedPairs.pack(
+        (encode(result.query), encode(result.predictions[0].smiles)) for result in results
+    )
+
+
+def weights(output: Path) -> Mapping[str, Tensor]:
+    state = torch.load(output / "state.pt", weights_only=True)
+    return {**state["trainer"]["model"], **checkpoints.read(output / "model").weights}
+
+
+def column(output: Path, file: str, name: str) -> list[float]:
+    with (output / file).open() as stream:
+        return [float(row[name]) for row in csv.DictReader(stream)]
+
+
+class Stop(BaseException):
+    """Stands for a kill: code that handles errors does not catch it."""
+
+
+@contextmanager
+def stopped(step: int) -> Iterator[None]:
+    """Stops a training within one of its next steps, before its weights change."""
+    average, taken = ModelTrainer._average, []
+
+    def stopping(trainer: ModelTrainer) -> None:
+        taken.append(trainer)
+        if len(taken) == step:
+            raise Stop
+        average(trainer)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Stop):
+        patch.setattr(ModelTrainer, "_average", stopping)
+        yield
+    assert len(taken) == step

@@ -184,7 +184,7 @@ def _results(
     )
     context = OutputContext(
         *(model.model_name, loaded.task, output.as_written, about),
-        *(_further_columns(options), copied, raw_cells),
+        *(files.further_columns(options), copied, raw_cells),
     )
     _check_copied(copied, form, context)
     settings = {
@@ -225,13 +225,3 @@ def _how(options: PredictOptions) -> str:
     if options.verification == "relaxed":
         return "greedily, with tokens tolerated that the model would not write"
     return "greedily" if options.is_greedy else f"by a beam of {options.width}"
-
-
-def _further_columns(options: PredictOptions) -> tuple[str, ...]:
-    """Further columns of a table, for samples and for relaxed answers."""
-    has = {
-        "count": options.samples is not None and options.merge_duplicates,
-        "inclusion": not options.replacement,
-        "tolerated": options.verification == "relaxed",
-    }
-    return tuple(name for name, there in has.items() if there)

@@ -11,9 +11,6 @@ from molspec.evaluation.pairs import Pair
 from molspec.prediction.results import Prediction, Result
 from molspec.text import canonicalise
 
-#: The fields of a prediction in a record.
-_KEPT = ("smiles", "canonical", "log_prob", "finished")
-
 
 @dataclass(frozen=True)
 class Record:
@@ -71,12 +68,12 @@ class Record:
         return cls(
             **{
                 **values,
-                "predictions": tuple(Prediction.known(**each) for each in values["predictions"]),
+                "predictions": tuple(map(Prediction.from_json, values["predictions"])),
                 "statistics": QueryStatistics(**values["statistics"]),
             }
         )
 
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
-        predictions = [{name: getattr(each, name) for name in _KEPT} for each in self.predictions]
+        predictions = [each.told(recorded=True) for each in self.predictions]
         return {**vars(self), "predictions": predictions, "statistics": asdict(self.statistics)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.formats import FORMATS, Format, format_of, table
-from molspec.files.lines import COLUMNS
+from molspec.files.lines import COLUMNS, further_columns
 from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
 from molspec.files.predicting import PreparedQuery, answer_to, predict, prepare_query, score
@@ -27,6 +27,7 @@ __all__ = [
     "check_apart",
     "find_query_column",
     "format_of",
+    "further_columns",
     "input_format",
     "is_stream",
     "open_source",

@@ -91,8 +91,7 @@ class OutputContext:
     as_written: answers have the model's spelling instead of canonical SMILES. Formats for programs
         have both.
     about: a description of the decoding, for people.
-    further_columns: further columns of a table: "count" for merged samples, "inclusion" for samples
-        without replacement, "tolerated" for relaxed verification.
+    further_columns: further columns of a table, as `files.further_columns` names them.
     copied_columns: names of `Query.columns`.
     raw_cells: cells of tables are unchanged, also those that a spreadsheet would run as formulas.
     """

@@ -16,6 +16,7 @@ from molspec.common.task import reaction_smiles
 from molspec.files.answer import Answer, OutputContext
 
 if TYPE_CHECKING:
+    from molspec.prediction.options import PredictOptions
     from molspec.prediction.results import Prediction
 
 #: Columns of a table, which has a row for each prediction, or one with the error.
@@ -33,11 +34,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
         "query": result.query,
         "predictions": [
             {
-                "smiles": prediction.smiles,
-                "canonical": prediction.canonical,
-                "log_prob": prediction.log_prob,
-                "finished": prediction.finished,
-                **further_fields(prediction),
+                **prediction.told(),
                 **({"note": doubt} if (doubt := answer.doubt(prediction)) else {}),
             }
             for prediction in result.predictions
@@ -50,14 +47,19 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
     return json.dumps(values) + "\n"
 
 
-def further_fields(prediction: Prediction) -> dict[str, int | float]:
-    """Further values of samples and of relaxed answers."""
-    values = {
-        "count": prediction.count if prediction.count > 1 else None,
-        "inclusion": prediction.inclusion,
-        "tolerated": prediction.tolerated,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+def further_columns(options: PredictOptions) -> tuple[str, ...]:
+    """Fields of predictions with these options that are not in `COLUMNS`."""
+    from molspec.prediction.results import answer_fields
+
+    wanted = (each.name for each in answer_fields() if each.is_given(options))
+    return tuple(name for name in wanted if name not in COLUMNS)
+
+
+def cell(value: object) -> str:
+    """A field of a prediction in the form of tables: a list in that of JSON."""
+    if isinstance(value, bool | tuple):
+        return json.dumps(value)
+    return value if isinstance(value, str) else repr(value)
 
 
 def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
@@ -104,10 +106,10 @@ def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
     for rank, prediction in enumerate(result.predictions, start=1):
         yield (
             *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
-            *(probability(prediction), repr(prediction.log_prob)),
-            *(str(prediction.finished).lower(), prediction.smiles),
+            *(probability(prediction), cell(prediction.log_prob)),
+            *(cell(prediction.finished), prediction.smiles),
             *(answer.note_on(prediction), ""),
-            *(repr(getattr(prediction, name)) for name in context.further_columns),
+            *(cell(getattr(prediction, name)) for name in context.further_columns),
             *answer.query.columns,
         )
     if not result.predictions:
@@ -120,12 +122,12 @@ def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
 
 
 def smiles(answer: Answer, context: OutputContext) -> str:
-    """SMILES, identifier, rank, probability; without SMILES if there is no molecule."""
+    """SMILES, identifier, rank, probability, doubt; without SMILES if there is no molecule."""
     return _written_lines(answer, context, lambda text: text)
 
 
 def reactions(answer: Answer, context: OutputContext) -> str:
-    """Reaction SMILES, identifier, rank, probability."""
+    """Reaction SMILES, identifier, rank, probability, doubt."""
     assert context.task is not None  # checked by the command
     written = partial(reaction_smiles, context.task, answer.result.query.strip())
     return _written_lines(answer, context, written)
@@ -133,8 +135,12 @@ def reactions(answer: Answer, context: OutputContext) -> str:
 
 def _written_lines(answer: Answer, context: OutputContext, written: Callable[[str], str]) -> str:
     result = answer.result
+
+    def doubted(prediction: Prediction) -> list[str]:
+        return [doubt] if (doubt := answer.doubt(prediction)) else []
+
     cells = [
-        (written(text), answer.identifier, str(rank), probability(prediction))
+        (written(text), answer.identifier, str(rank), probability(prediction), *doubted(prediction))
         if (text := context.shown(prediction))
         else ("", answer.identifier, str(rank), f"error: {fault(prediction)}")
         for rank, prediction in enumerate(result.predictions, start=1)
@@ -156,10 +162,8 @@ def for_people(answer: Answer, context: OutputContext) -> str:
         percent = 100 * math.exp(prediction.log_prob)
         shown = context.shown(prediction)
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
-        if prediction.tolerated is not None:
-            what += f"  ({prediction.tolerated} tokens tolerated)"
-        if doubt := answer.doubt(prediction):
-            what += f"  ({doubt})"
+        for remark in (*prediction.remarks(), answer.doubt(prediction)):
+            what += f"  ({remark})" if remark else ""
         lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
     return "\n".join(lines) + "\n"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from molspec.common.tables import find_column
 from molspec.files.answer import Answer, OutputContext, Query
-from molspec.files.lines import copied, fault, further_fields, probability
+from molspec.files.lines import COLUMNS, cell, copied, fault, probability
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -101,8 +101,8 @@ def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
             "rank": str(rank),
             "smiles": prediction.canonical or prediction.smiles,
             "probability": probability(prediction),
-            "log_prob": repr(prediction.log_prob),
-            **{name: repr(value) for name, value in further_fields(prediction).items()},
+            "log_prob": cell(prediction.log_prob),
+            **{name: cell(v) for name, v in prediction.told().items() if name not in COLUMNS},
         }
         if prediction.canonical is None:
             fields["error"] = fault(prediction)

@@ -239,10 +239,9 @@ def _checksum(key: bytes, answer: bytes) -> bytes:
 
 
 def _written(answer: Result) -> bytes:
-    predictions = [{**vars(each), "canonical": each.canonical} for each in answer.predictions]
-    return json.dumps([predictions, answer.error]).encode()
+    return json.dumps([[each.to_json() for each in answer.predictions], answer.error]).encode()
 
 
 def _read(answer: bytes) -> Result:
     predictions, error = json.loads(answer)
-    return Result("", tuple(Prediction.known(**each) for each in predictions), error)
+    return Result("", tuple(map(Prediction.from_json, predictions)), error)

@@ -13,6 +13,9 @@ from molspec.drafting import AnyConfiguration, DraftContext, Drafting, HeadsDraf
 from molspec.prediction.options import DRAFT_COUNTS, PredictOptions
 from molspec.prediction.strategy import SearchPlan, chosen_drafter, search_plan
 
+#: Options that settings leave out at their default: files were written before they came.
+_LATER = ("min_length", "token_log_probs")
+
 
 class Identity(NamedTuple):
     """Everything beside the options that decides a loaded model's answers and drafts.
@@ -96,7 +99,12 @@ class DecodeConfig:
         """
         # The drafter comes after the batch size, on which it may depend.
         replaced, options = ("drafter", *DRAFT_COUNTS), self.options
-        values = {name: value for name, value in vars(options).items() if name not in replaced}
+        values = {
+            each.name: value
+            for each in fields(options)
+            if (value := getattr(options, each.name)) != each.default or each.name not in _LATER
+            if each.name not in replaced
+        }
         return {
             **model_settings(model, self.identity),
             **values,

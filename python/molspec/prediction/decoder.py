@@ -9,7 +9,6 @@ from functools import cached_property
 from time import perf_counter
 from typing import Protocol
 
-from molspec import _native
 from molspec._native import Decoded, Hypothesis
 from molspec.common.fields import check_count
 from molspec.common.task import Task
@@ -36,6 +35,7 @@ from molspec.prediction.results import (
     new_elements,
     without_unchanged,
 )
+from molspec.prediction.strategy import forced_spec
 
 #: The drafters with state that a decoder keeps for further queries.
 _MOST_DRAFTERS = 64
@@ -187,6 +187,7 @@ class _TextRequest(Request[Result]):
             found.finished,
             inclusion=found.inclusion,
             tolerated=found.tolerated,
+            token_log_probs=tuple(found.token_log_probs) or None,
         )
 
 
@@ -267,7 +268,8 @@ class _TargetRequest(_TextRequest):
     def __init__(
         self, query: str, config: DecodeConfig, model: DecodableModel, target: str, aligned: bool
     ) -> None:
-        super().__init__(query, config, model, _FORCED)
+        longest = model.reader.spec.max_positions
+        super().__init__(query, config, model, forced_spec(config.options, longest))
         self._target = target
         self._aligned = aligned
 
@@ -276,6 +278,3 @@ class _TargetRequest(_TextRequest):
 
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...]:
         return max(map(tuple, self._lists(found)), key=lambda spelling: spelling[0].log_prob)
-
-
-_FORCED = Strategy(_native.ForcedSpec())

@@ -11,12 +11,13 @@ from molspec.model.spec import ModelSpec
 from molspec.text import (
     Vocabulary,
     aligned_spellings,
-    canonical_query,
+    canonical_sides,
     canonicalise,
-    check_no_name,
-    check_smiles,
+    check_notation,
+    check_sides,
     check_text,
     other_spellings,
+    sides_of,
     tokenize,
 )
 
@@ -35,12 +36,16 @@ class QueryReader:
 
     def source(self, query: str, canonical: bool = False) -> Source:
         """The text to decode: the query's canonical SMILES, or the query unchanged."""
+        return self._read(query, canonical)[1]
+
+    def _read(self, query: str, canonical: bool) -> tuple[str, Source]:
+        """The text to decode, and its ids."""
         text = self.canonical(query) if canonical else self._text(query)
         ids = self._encode(text, query)
         _check_length(len(ids), self._longest)
         if self.vocabulary.atomwise and not canonical:
-            check_smiles(text)
-        return Source(ids, [*self._begin, *ids, *self._end])
+            check_sides(sides_of(text))
+        return text, Source(ids, [*self._begin, *ids, *self._end])
 
     def canonical(self, query: str) -> str:
         """The query's canonical SMILES."""
@@ -49,13 +54,13 @@ class QueryReader:
         count = len(tokenize(text))
         if count > _LONGEST_SPELLING * self._longest:
             _check_length(count, self._longest)
-        return canonical_query(text)
+        return canonical_sides(sides_of(text))
 
     def views(self, query: str, canonical: bool, count: int) -> list[Source]:
         """The query, and those of its other spellings that the model can read."""
-        views = [self.source(query, canonical)]
+        text, source = self._read(query, canonical)
+        views = [source]
         if count > 1:
-            text = self.vocabulary.decode(views[0].token_ids)
             for other in other_spellings(text, count - 1):
                 with suppress(ValueError):
                     views.append(self.source(other))
@@ -66,12 +71,11 @@ class QueryReader:
 
         aligned: add the other spellings of the target that the model can read.
         """
-        source = self.source(query, canonical)
+        text, source = self._read(query, canonical)
         if aligned and isinstance(target, str):  # without atom maps, and without a last dot
             target = canonicalise(target.strip(" .")) or target
         pairs = [self._forced(source, target)]
         if aligned:
-            text = self.vocabulary.decode(source.token_ids)
             for other in aligned_spellings(text, check_text(target)):
                 with suppress(ValueError):
                     pairs.append(self._forced(source, other))
@@ -93,7 +97,7 @@ class QueryReader:
         text = check_text(given)
         if not self.vocabulary.atomwise:
             return given.strip("\r\n")
-        check_no_name(text)
+        check_notation(text)
         return text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:

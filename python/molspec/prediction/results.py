@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
+from molspec.common.fields import hints
 from molspec.common.task import Task, reaction_smiles
 from molspec.decoding import QueryStatistics, Statistics
+from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise, elements, plain_smiles
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
@@ -18,27 +20,85 @@ ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impo
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """One answer to a query."""
+class AnswerField:
+    """A field of a prediction, as outputs have it.
 
-    #: The model's own spelling.
-    smiles: str
-    #: Natural log of its probability: the sum over its tokens and EOS. Merged answers have the log
-    #: of the sum of their probabilities; with several spellings of a query, of the mean.
-    log_prob: float
-    #: False if it reached max_length before EOS.
-    finished: bool = True
-    #: Number of equal samples, if merge_duplicates made them one.
-    count: int = 1
-    #: For samples without replacement: the probability that it is among the samples.
-    inclusion: float | None = None
-    #: For relaxed verification: how many of its tokens are not the model's argmax.
-    tolerated: int | None = None
+    by: the options that give it, each with its value, or `...` for any but the default: then tables
+        have its column, and objects have it unless it is the default. None: all have it.
+    remark: its text for people, unless it is the default, with {} for the value; "" for none.
+    recorded: whether the records of an evaluation have it.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    by: Mapping[str, object] | None = None
+    remark: str = ""
+    recorded: bool = True
+
+    def is_given(self, options: PredictOptions) -> bool:
+        """Whether these options give it."""
+        return all(
+            getattr(options, name) != getattr(PredictOptions, name)
+            if value is ...
+            else getattr(options, name) == value
+            for name, value in (self.by or {}).items()
+        )
+
+
+def given(
+    default: object,
+    help: str,  # noqa: A002 - the usual name
+    *,
+    remark: str = "",
+    recorded: bool = False,
+    **by: object,
+) -> Any:
+    """A field of `Prediction` that these options give, see `AnswerField`."""
+    about = {"help": help, "by": by, "remark": remark, "recorded": recorded}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One answer to a query.
+
+    This is the only list of its fields: text, tables, JSON lines, SDF, Parquet, the server's
+    OpenAPI, caches, the records of evaluations and the page of predictions are made of it.
+    """
+
+    smiles: str = field(metadata={"help": "As the model wrote it."})
+    #: The sum over its tokens and EOS. Merged answers have the log of the sum of their
+    #: probabilities; with several spellings of a query, of the mean.
+    log_prob: float = field(metadata={"help": "Natural log of its probability."})
+    finished: bool = field(default=True, metadata={"help": "False if max_length came first."})
+    count: int = given(
+        1, "Number of equal samples; omitted if 1.", samples=..., merge_duplicates=True
+    )
+    inclusion: float | None = given(
+        None, "Of samples that all differ: how probably it is one.", replacement=False
+    )
+    tolerated: int | None = given(
+        None,
+        "Relaxed: tokens that the model would not write.",
+        remark="{} tokens tolerated",
+        verification="relaxed",
+    )
+    #: Their sum is log_prob, to the bit, unless answers were merged.
+    token_log_probs: tuple[float, ...] | None = field(
+        default=None,
+        metadata={
+            "help": "Of each token, and of EOS if it is finished.",
+            "by": {"token_log_probs": True},
+            "recorded": False,
+        },
+    )
 
     @cached_property
     def canonical(self) -> str | None:
         """RDKit's canonical SMILES; None if the answer is unfinished or not a molecule."""
-        return canonicalise(self.smiles) if self.finished else None
+        return canonicalise(self.smiles.strip(".")) if self.finished else None
 
     @property
     def is_valid(self) -> bool:
@@ -53,6 +113,45 @@ class Prediction:
         prediction = cls(smiles, log_prob, finished, **more)
         vars(prediction)["canonical"] = canonical
         return prediction
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Prediction:
+        """Read the values of JSON. Raises TypeError if they are of something else."""
+        given: Any = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return cls.known(**given)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field."""
+        return {**vars(self), "canonical": self.canonical}
+
+    def told(self, recorded: bool = False) -> dict[str, Any]:
+        """The fields of an object, in their order; or of a record."""
+        return {
+            each.name: value
+            for each in answer_fields(type(self))
+            if ((value := getattr(self, each.name)) != each.default or each.by is None)
+            and (each.recorded or not recorded)
+        }
+
+    def remarks(self) -> list[str]:
+        """Texts for people beside its SMILES and probability."""
+        given = [(each, getattr(self, each.name)) for each in answer_fields(type(self))]
+        return [each.remark.format(value) for each, value in given if value != each.default]
+
+
+def answer_fields(kind: Any = None) -> tuple[AnswerField, ...]:
+    """The fields of `Prediction`, or of a subclass, in the order of objects."""
+    return _answer_fields(kind or Prediction)
+
+
+@lru_cache
+def _answer_fields(kind: Any) -> tuple[AnswerField, ...]:
+    smiles, *others = (
+        AnswerField(each.name, hints(kind)[each.name], each.default, **each.metadata)
+        for each in fields(kind)
+    )
+    canonical = AnswerField("canonical", str | None, None, "None if it is not a molecule.")
+    return smiles, canonical, *others
 
 
 @dataclass(frozen=True)
@@ -163,8 +262,8 @@ def _merged(group: Sequence[Prediction], log_prob: float, count: int = 1) -> Pre
     """The likeliest of a group, with the group's log_prob and count."""
     best = min(group, key=_rarity)
     inclusion = best.inclusion if len(group) == 1 else None  # that of several is not known
-    further = {"count": count, "inclusion": inclusion, "tolerated": best.tolerated}
-    return Prediction.known(best.smiles, log_prob, best.finished, best.canonical, **further)
+    changed = {"log_prob": log_prob, "count": count, "inclusion": inclusion}
+    return best.known(**{**best.to_json(), **changed})
 
 
 def _equal_ones(predictions: Iterable[Prediction]) -> Iterable[list[Prediction]]:

@@ -17,7 +17,7 @@ from molspec.drafting import (
     native_options,
 )
 from molspec.engine import ops
-from molspec.prediction.options import PredictOptions
+from molspec.prediction.options import OPTION_NAMES, PredictOptions
 
 #: For SBS: a draft token is accepted if the likelier tokens have less probability together
 #: (Andronov et al. 2025).
@@ -64,7 +64,7 @@ class SearchPlan(NamedTuple):
 
 def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length: int) -> SearchPlan:
     """Plan the search of a query with this drafter."""
-    common: dict[str, Any] = {"max_length": max_length}
+    common = {**_settings(options), "max_length": max_length}
     if options.samples is not None:
         common["sampling"] = _native.Sampling(
             temperature=options.temperature,
@@ -90,6 +90,19 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
             beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
     return SearchPlan(Strategy(_native.SequenceSpec(**common)), external)
+
+
+def forced_spec(options: PredictOptions, longest: int) -> Strategy:
+    """The settings for a given target of at most `longest` tokens, EOS counted."""
+    common = {**_settings(options), "max_length": longest, "min_length": 1}
+    return Strategy(_native.ForcedSpec(**common))
+
+
+def _settings(options: PredictOptions) -> dict[str, Any]:
+    """The options that are settings of every search: a forced one has no others."""
+    return {
+        name: getattr(options, name) for name in OPTION_NAMES if hasattr(_native.ForcedSpec, name)
+    }
 
 
 def _beam(

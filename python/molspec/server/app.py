@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
-from molspec.server import askcos, chemformer, drawings, metrics, v1
+from molspec.server import askcos, chemformer, drawings, metrics, planning, v1
 from molspec.server.guards import Guard, Timer
 from molspec.server.pending import WithdrawnError
 from molspec.server.service import Service, UnknownModelError
@@ -82,7 +82,7 @@ def make_app(
         docs_url=None,  # its pages load scripts from other hosts
         redoc_url=None,
     )
-    for contract in (v1, chemformer, askcos, drawings):
+    for contract in (v1, chemformer, askcos, drawings, planning):
         app.include_router(contract.make_router(service))
     _add_health(app, service)
     _add_page(app)

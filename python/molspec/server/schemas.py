@@ -11,6 +11,7 @@ from molspec.common.fields import hints
 from molspec.common.task import Task
 from molspec.drafting.options import DRAFTERS
 from molspec.prediction.options import PredictOptions
+from molspec.prediction.results import answer_fields
 
 
 class _Body(BaseModel):
@@ -38,20 +39,40 @@ class _Body(BaseModel):
 
 
 def _option_fields() -> dict[str, Any]:
-    """A field of the body for each option that a request may have."""
+    """A field of the body for each option that a request may set."""
     kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
-    described = {
-        option.name: Annotated[kinds[option.name], Field(description=option.metadata["help"])]
-        for option in fields(PredictOptions)
+    return {
+        each.name: (
+            Annotated[kinds[each.name], Field(description=each.metadata["help"])],
+            each.default,
+        )
+        for each in fields(PredictOptions)
+        if each.metadata["http"]
     }
-    del described["batch_size"]  # the server's own
-    return {name: (kind, getattr(PredictOptions, name)) for name, kind in described.items()}
 
 
+def _prediction_fields() -> dict[str, Any]:
+    """A field of an answer for each of `Prediction`."""
+    return {
+        each.name: (
+            Annotated[each.kind, Field(description=each.help)],
+            ... if each.by is None else each.default,
+        )
+        for each in answer_fields()
+    }
+
+
+_Note = Annotated[
+    str | None, Field(description="Why it is impossible as it stands; omitted if it is not.")
+]
 if TYPE_CHECKING:
     _Options = _Body
+    PredictionItem = BaseModel
 else:
     _Options = create_model("_Options", __base__=_Body, **_option_fields())
+    PredictionItem = create_model(
+        "PredictionItem", __doc__="An answer.", **_prediction_fields(), note=(_Note, None)
+    )
 
 
 class PredictBody(_Options):
@@ -72,22 +93,6 @@ class ScoreBody(_Body):
         list[str], FailFast(), Field(description="SMILES, scored in their own spelling.")
     ]
     canonical_queries: bool | None = None
-
-
-class PredictionItem(BaseModel):
-    """An answer."""
-
-    smiles: Annotated[str, Field(description="As the model wrote it.")]
-    canonical: Annotated[str | None, Field(description="None if it is not a molecule.")]
-    log_prob: Annotated[float, Field(description="Natural log of its probability.")]
-    finished: Annotated[bool, Field(description="False if max_length came first.")]
-    count: Annotated[int, Field(description="Number of equal samples; omitted if 1.")] = 1
-    inclusion: Annotated[
-        float | None, Field(description="Of samples that all differ: how probably it is one.")
-    ] = None
-    tolerated: Annotated[
-        int | None, Field(description="Relaxed: tokens that the model would not write.")
-    ] = None
 
 
 class ResultItem(BaseModel):
@@ -119,7 +124,9 @@ class ModelItem(BaseModel):
 
 
 class Models(BaseModel):
-    """The served models, and the limits of a request."""
+    """The served models, what else the server does, and the limits of a request."""
 
     models: list[ModelItem]
+    stock: Annotated[int | None, Field(description="Molecules for sale, if it knows any.")]
+    plans: Annotated[bool, Field(description="Whether /v1/plan answers.")]
     limits: dict[str, int | float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import RLock
@@ -12,7 +12,7 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
-from molspec.text.molecules import read_smiles, write_smiles
+from molspec.text.molecules import is_metal, read_smiles, write_smiles
 from molspec.text.rings import too_many_rings
 from molspec.text.tokens import (
     has_dative_bond,
@@ -102,12 +102,24 @@ def _written(smiles: str) -> str | None:
     if molecule is None or molecule.GetNumAtoms() == 0:
         raise InvalidSmilesError("not a molecule to RDKit")
     if ":" not in smiles:  # then there are no maps
-        return write_smiles(molecule)
+        return _without_arrows(write_smiles(molecule))
     for atom in molecule.GetAtoms():
         atom.SetAtomMapNum(0)
     # Removing the maps can change which stereo marks are needed.
     again, _ = _parse(write_smiles(molecule))
-    return None if again is None else write_smiles(again)
+    return None if again is None else _without_arrows(write_smiles(again))
+
+
+def _without_arrows(smiles: str) -> str:
+    """The text with dative bonds of neutral atoms as single ones, if RDKit reads them as before."""
+    if not has_dative_bond(smiles):
+        return smiles
+    again, _ = _parse(plain := smiles.replace("->", "").replace("<-", ""))
+    bonds = () if again is None else again.GetBonds()
+    arrows = [bond for bond in bonds if bond.GetBondType() == Chem.BondType.DATIVE]
+    if any(bond.GetBeginAtom().GetFormalCharge() for bond in arrows):
+        return smiles
+    return plain if again is not None and write_smiles(again) == smiles else smiles
 
 
 def check_text(smiles: object) -> str:
@@ -122,15 +134,17 @@ def check_text(smiles: object) -> str:
     if not (text := plain_smiles(smiles).strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     # Other spellings of hydrogen and of ring numbers, which no model has seen.
-    return _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
+    text = _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
+    return text if "%(" not in text else canonicalise(text) or text
 
 
-def check_no_name(text: str) -> None:
-    """Raise InvalidSmilesError for InChI and for words: the name of a molecule."""
+def check_notation(text: str) -> None:
+    """Raise InvalidSmilesError for InChI, for words (a molecule's name), and for dative bonds."""
     if text.startswith("InChI=") or INCHIKEY.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES but InChI: {text!r}; RDKit or OpenBabel converts it")
     if _NAME.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
+    _check_bonds(text)
 
 
 def check_smiles(smiles: object) -> str:
@@ -141,11 +155,16 @@ def check_smiles(smiles: object) -> str:
     Raises InvalidSmilesError or TokenizationError, with the reason.
     """
     sides = _sides(smiles)
+    check_sides(sides)
+    return _ARROW.join(sides)
+
+
+def check_sides(sides: Sequence[str]) -> None:
+    """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit."""
     for side in sides:
         molecule, log = _parse(side)
         if molecule is None:
             raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
-    return _ARROW.join(sides)
 
 
 def canonical_query(smiles: object) -> str:
@@ -153,13 +172,18 @@ def canonical_query(smiles: object) -> str:
 
     Raises InvalidSmilesError or TokenizationError, with the reason.
     """
-    canonical = [canonicalise(side) if side else "" for side in _sides(smiles)]
+    return canonical_sides(_sides(smiles))
+
+
+def canonical_sides(sides: Sequence[str]) -> str:
+    """`canonical_query` of the sides of a text, see `sides_of`."""
+    canonical = [canonicalise(side) if side else "" for side in sides]
     written = [side for side in canonical if side is not None]
     if len(written) < len(canonical):
-        check_smiles(smiles)
+        check_sides(sides)
         raise InvalidSmilesError("not a molecule to RDKit without its atom maps")
     for text in written:
-        _check_bonds(text, f"RDKit writes it with a dative bond, {text}")
+        _check_bonds(text, "RDKit writes it with a dative bond, ")
     return _ARROW.join(written)
 
 
@@ -195,11 +219,15 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
 
 
 def _sides(smiles: object) -> list[str]:
-    """The sides of a text that consists of tokens."""
     text = check_text(smiles)
-    check_no_name(text)
-    _check_bonds(text, f"it has a dative bond: {text}")
+    check_notation(text)
     tokenize(text)
+    return sides_of(text)
+
+
+def sides_of(text: str) -> list[str]:
+    """The sides of a checked text of tokens. Raises InvalidSmilesError unless it has one or two."""
+    _check_joins(text)
     parts = reaction_sides(text)
     if len(parts) > 2:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
@@ -208,9 +236,19 @@ def _sides(smiles: object) -> list[str]:
     return parts
 
 
-def _check_bonds(text: str, fault: str) -> None:
+def _check_bonds(text: str, fault: str = "it has a dative bond: ") -> None:
     if has_dative_bond(text):
-        raise InvalidSmilesError(f"{fault}: expected bonds that SMILES has")
+        raise InvalidSmilesError(f"{fault}{text}: expected bonds that SMILES has")
+
+
+def _check_joins(text: str) -> None:
+    """Raise InvalidSmilesError for `~` at a metal without charge: a ligand, or another molecule."""
+    for side in reaction_sides(text) if "~" in text else ():
+        molecule, _ = _parse(side)
+        for bond in () if molecule is None else molecule.GetBonds():
+            ends = (bond.GetBeginAtom(), bond.GetEndAtom())
+            if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
+                raise InvalidSmilesError(f"a bond ~ at a metal: {text}: expected a dot, or a bond")
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

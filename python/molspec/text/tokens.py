@@ -32,9 +32,10 @@ def tokenize(smiles: str) -> list[str]:
     Raises TokenizationError, naming the first character that begins no token, and its position
     from 1.
     """
+    tokens = _TOKEN.findall(smiles)
+    if is_text(smiles) and "".join(tokens) == smiles:
+        return tokens
     end = _end(smiles)
-    if end == len(smiles):
-        return _TOKEN.findall(smiles)
     character = smiles[end]
     reason = {
         "[": " opens a bracket that is empty or never closed",
@@ -114,7 +115,6 @@ def elements(smiles: str) -> set[str]:
 def is_text(text: str) -> bool:
     """Whether UTF-8 can encode it: Python's strings may contain a lone surrogate."""
     try:
-        text.encode()
+        return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
-    return True

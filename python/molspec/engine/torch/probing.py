@@ -40,6 +40,8 @@ class _Known:
     """The result of a test: the model is not tested again for the same."""
 
     ids: set[int] = field(default_factory=set)
+    vocab_size: int = 0
+    longest: int = 0
     max_length: int = 0
     columns: int = 0
     flaw: str | None = None
@@ -59,7 +61,8 @@ def probe(
     """Test a model in a few calls for the ids and lengths of a decode.
 
     parts: encode and decode, or one module, which identify the model in later calls. The first call
-    takes 4 encodes and 4 decodes, of which 3 are of few tokens; later ones 1 and 1.
+    takes 4 encodes and 4 decodes, of which 3 are of few tokens; later ones none, unless they have
+    new ids, a longer source or a greater max_length.
 
     Raises ValueError if a source's id or length, or max_length, is beyond the model's tables, or if
     its answers would be wrong: see `agreement`.
@@ -69,6 +72,8 @@ def probe(
     known = _known_of(owners[0], owners[-1], model.pad_id)
     ids = {each for sequence in sequences for each in sequence} - known.ids
     long = max(sequences, key=len)
+    if not ids and len(long) <= known.longest and max_length <= known.max_length:
+        return Probed(known.vocab_size, known.flaw)
     with _lookups_checked(modules):
         memory = _longest_memory(model, sequences, ids)
         _check_ids(model, ids)
@@ -92,6 +97,7 @@ def probe(
                 ).flaw()
     known.columns = max(known.columns, columns)
     known.ids |= ids
+    known.vocab_size, known.longest = vocab_size, max(known.longest, len(long))
     known.max_length = max(known.max_length, max_length)
     return Probed(vocab_size, known.flaw)
 

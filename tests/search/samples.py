@@ -1,0 +1,3 @@
+"""Samples of the tiny model, and the probabilities that they should have."""
+
+from __future__ import annotations
