@@ -51,7 +51,7 @@ def predict_parquet_command(
         loaded = jobs.load_model(replace(model, device="cpu", dtype=dtype))
         table = distributed.read(source)
         distributed.check(table.schema().names, queries.get("column"), loaded.task)
-        loaded.resolved(options)
+        loaded.decode_config(options)
         weights = loaded.identity.weights
         given = (str(source), weights, model.device, model.dtype, queries, options)
         if not _is_written(output, unfinished, repr(given)):

@@ -107,7 +107,7 @@ def plan_command(
             from molspec.planners.search import Planner
             from molspec.planners.stock import read_stock
             from molspec.prediction.cache import AnswerCache
-            from molspec.prediction.identity import model_settings
+            from molspec.prediction.config import model_settings
 
             for_sale = read_stock(stock, match)
             if for_sale.bad_entries:

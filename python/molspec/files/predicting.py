@@ -10,8 +10,8 @@ from molspec.files.answer import Answer, Query
 
 if TYPE_CHECKING:
     from molspec.common.workers import Processes
+    from molspec.prediction.config import AnyOptions
     from molspec.prediction.model import Model
-    from molspec.prediction.options import PredictOptions
     from molspec.prediction.results import Result
 
 
@@ -28,7 +28,7 @@ class PreparedQuery:
 def predict(
     model: Model,
     queries: Iterable[Query],
-    options: PredictOptions,
+    options: AnyOptions,
     *,
     done: int = 0,
     keep_salts: bool = False,
