@@ -75,8 +75,8 @@ class _Shared(Expander):
         return results
 
     async def _ask(self, queries: Sequence[str], n_best: int) -> list[Result]:
-        options = self._service.options(self._worker, **{"n_best": n_best, **USABLE})
-        pending = PendingRequest(queries, options, most_counted=self._service.limits.queries)
+        config = self._service.config(self._worker, **{"n_best": n_best, **USABLE})
+        pending = PendingRequest(queries, config, most_counted=self._service.limits.queries)
         self._worker.submit(pending)
         try:
             return await in_order(pending.answers(self._service.limits.seconds))
@@ -100,7 +100,7 @@ def make_router(service: Service) -> APIRouter:
         if not service.plans:
             raise HTTPException(404, "this server does not plan: it has no stock, or no Syntheseus")
         if waiting >= _MOST_WAITING:
-            raise BusyError(round(_SECONDS))
+            raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):
             most = min(body.seconds or _SECONDS, service.limits.seconds)
             limits = Limits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)
