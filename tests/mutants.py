@@ -76,6 +76,9 @@ def configured() -> None:
         if not path.is_file() or path.read_bytes() != content:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+    for path in {*(COPY / "tree").rglob("*.[chp]*")} - {*contents}:
+        if path.suffix in {".h", ".cpp", ".py"}:
+            path.unlink()  # it left the checkout
     where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
     # Debug is without optimisation over all files, which takes long.
     options = ("-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-O1", "-DMOLSPEC_CUDA=OFF")

@@ -54,7 +54,7 @@ def test_accuracy_counts_the_targets_found_and_draws_them(
 def test_drafters_are_compared(tiny_model: str, table: str, capsys: Captured) -> None:
     run("drafters", f"{tiny_model}={table}", "--timed", "2", "--rounds", "1")
     text = capsys.readouterr().out
-    assert "## model\n\n6 queries" in text
+    assert "## tiny\n\n6 queries" in text
     assert named(text).count("none") == 1
     (none,) = (line for line in text.splitlines() if line.startswith("| none"))
     assert none.split("|")[3:6] == [" 1.0 ", " 0.0% ", " 0.0% "]

@@ -44,7 +44,8 @@ def own(model: Model, nodes: int, places: Sequence[int] = PLACES) -> dict[str, A
         made["heads"] = HeadsDraft(nodes)
         made["tree+heads"] = HeadsDraft(nodes, tree=True)
     if (spec := model.context.spec_drafter) is not None:
-        for k in sorted({k for k in places if k < spec.most} | {spec.most}):
+        most = spec._weights.k
+        for k in sorted({k for k in places if k < most} | {most}):
             made[f"spec, k = {k}"] = SpecDraft(nodes, k=k)
             made[f"tree+spec, k = {k}"] = SpecDraft(nodes, k=k, tree=True)
     return made

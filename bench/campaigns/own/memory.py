@@ -30,8 +30,8 @@ def table(
 def weight_megabytes(model: Model, name: str) -> float:
     """Megabytes of float32 weights, of the model and its drafter."""
     found = 4 * model.parameter_count / 1e6
-    if "spec" in name and model.context.spec_drafter is not None:
-        found += model.context.spec_drafter.megabytes
+    if "spec" in name and (spec := model.context.spec_drafter) is not None:
+        found += 4 * sum(weight.numel() for weight in spec._weights.weights.values()) / 1e6
     if "heads" in name and model.context.heads is not None:
         found += 4 * sum(weight.numel() for weight in model.context.heads.parameters()) / 1e6
     return found

@@ -74,17 +74,21 @@ class PeerWorker:
         with self._changed:
             while not self._waiting:
                 self._changed.wait()
-            n_best = self._waiting[0][0].options.n_best
-            alike = [each for each in self._waiting if each[0].options.n_best == n_best][:_BATCH]
+            n_best = _n_best(self._waiting[0][0])
+            alike = [each for each in self._waiting if _n_best(each[0]) == n_best][:_BATCH]
             self._waiting = deque(each for each in self._waiting if each not in alike)
             return alike
 
     def _answer(self, read: list[tuple[PendingRequest, int, str]]) -> None:
-        n_best = read[0][0].options.n_best
+        n_best = _n_best(read[0][0])
         answers = self._peer.answer([text for _, _, text in read], n_best)
         for (pending, index, _), texts in zip(read, answers, strict=True):
             found = tuple(Prediction(text, 0.0) for text in texts)
             pending.deliver([(index, Result(pending.queries[index], found))])
+
+
+def _n_best(pending: PendingRequest) -> int:
+    return pending.config.options.n_best
 
 
 def main() -> None:
