@@ -25,19 +25,21 @@ class FakeModel:
     canonical_queries = True
 
     def __init__(self) -> None:
-        from molspec.prediction.identity import Identity
+        from molspec.prediction.config import Identity
 
         self.identity = Identity("product")
         self.options: Any = None
 
-    def resolved(self, options: Any) -> Any:
-        return options
+    def decode_config(self, options: Any) -> Any:
+        from molspec.prediction.config import DecodeConfig
+
+        return DecodeConfig(options, self.identity, self.canonical_queries, 200)
 
     def predict_stream(
-        self, queries: Iterable[str], options: Any, processes: Any = 1
+        self, queries: Iterable[str], config: Any, processes: Any = 1
     ) -> Iterator[Result]:
         del processes
-        self.options = options
+        self.options = config.options
         return self._answers(queries)
 
     def _answers(self, queries: Iterable[str]) -> Iterator[Result]:

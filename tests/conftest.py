@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from molspec.commands import cli, jobs
 from molspec.commands.flags import ModelFlags
-from molspec.prediction.identity import Identity
+from molspec.prediction.config import Identity
 from tests.cli_with_fake_model import FakeModel
 
 #: The fake model, and the flags that it was loaded with.

@@ -11,7 +11,9 @@ from molspec.drafting import build_ngram
 from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
+from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from molspec.text import Vocabulary
 from tests.engine.models import random_weights
@@ -62,6 +64,11 @@ def checkpoint(seed: int = 1, vocabulary: Vocabulary = VOCABULARY) -> Checkpoint
 
 def model(seed: int = 1, dtype: str = "float32") -> Model:
     return Model(checkpoint(seed), dtype)
+
+
+def config(options: PredictOptions, weights: str = "f00d", device: str = "cpu") -> DecodeConfig:
+    """Options, resolved for a model of these weights that decodes canonical queries."""
+    return DecodeConfig(options, Identity(weights, device), True, SPEC.max_positions)
 
 
 def with_spec_drafter(seed: int = 1, k: int = 5) -> Checkpoint:

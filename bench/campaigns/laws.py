@@ -47,9 +47,9 @@ from molspec.drafting import (
 from molspec.engine.ops import set_num_threads
 from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer
+from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.strategy import search_spec
 
 DTYPES = ("float32", "bfloat16", "int8")
 BATCH_SIZES = (1, 7, 32)
@@ -116,12 +116,13 @@ class Subject:
         batch_size = options.batch_size
         model = self.models[dtype]
         max_length = options.length_limit(model.spec.max_positions)
-        spec = search_spec(options, self._context, max_length)
+        config = DecodeConfig(options, Identity("", None), False, max_length)
+        strategy = config.strategy(self._context)
         scheduler: Scheduler[Decoded] = Scheduler(
             model.engine.session(batch_size), self._context.guess, batch_size
         )
         indices = {
-            scheduler.add(SourceRequest(query.source, spec)): query.index for query in queries
+            scheduler.add(SourceRequest(query.source, strategy)): query.index for query in queries
         }
         return {
             indices[ticket]: [

@@ -120,7 +120,8 @@ class Runner:
         return [self._evaluation(run, self.limit).summary for run in runs]
 
     def _evaluation(self, run: Run, limit: int) -> Evaluation:
-        settings = Settings(self.table, self.model_name, self.model.identity, run.options)
+        config = self.model.decode_config(run.options)
+        settings = Settings(self.table, self.model_name, config)
         file = f"{self.task}-{re.sub('[^a-z0-9]+', '-', run.name.lower())}.jsonl"
         return Evaluation(settings, self.folder / file, limit)
 

@@ -69,7 +69,7 @@ class Predictor:
     ) -> None:
         set_num_threads(threads)
         self._model = load(model, device, dtype)
-        self._options = self._model.resolved(options or PredictOptions())
+        self._config = self._model.decode_config(options)
         self._column, self._keep_salts = column, keep_salts
 
     def __call__(self, rows: pa.Table) -> pa.Table:
@@ -77,7 +77,7 @@ class Predictor:
         index = check(rows.column_names, self._column, self._model.task)
         queries = [Query(str(query or "")) for query in rows.column(index).to_pylist()]
         answers = list(
-            predict_queries(self._model, queries, self._options, keep_salts=self._keep_salts)
+            predict_queries(self._model, queries, self._config, keep_salts=self._keep_salts)
         )
         found = {
             "predictions": [

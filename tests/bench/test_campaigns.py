@@ -136,7 +136,8 @@ def test_a_list_that_depends_on_its_batch_is_a_violation() -> None:
 
 
 def test_learned_has_a_row_for_every_drafter_and_rule(table: str, tmp_path: Path) -> None:
-    drafters = {"heads": tiny.with_heads().heads, "spec_drafter": tiny.with_spec(k=10).spec_drafter}
+    spec_drafter = tiny.with_spec_drafter(k=10).spec_drafter
+    drafters = {"heads": tiny.with_heads().heads, "spec_drafter": spec_drafter}
     models = [tmp_path / name / "model" for name in ("deep", "small")]
     for model in models:
         checkpoints.write(replace(tiny.checkpoint(), **drafters), model)

@@ -66,11 +66,9 @@ def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     message = r"has 2 vocabularies; molspec convert --vocabulary names one: bart_vocab.json, bart"
     with pytest.raises(CheckpointError, match=message):
         read(folder)
-    for name in VOCABULARIES:
-        converted = convert(folder, folder / f"of {name}", vocabulary=folder / name)
-        assert (
-            read(folder / f"of {name}").vocabulary.tokens == converted.vocabulary.tokens == TOKENS
-        )
+    for number, name in enumerate(VOCABULARIES):
+        converted = convert(folder, folder / str(number), vocabulary=folder / name)
+        assert read(folder / str(number)).vocabulary.tokens == converted.vocabulary.tokens == TOKENS
     with pytest.raises(CheckpointError, match=r"other\.txt: No such file"):
         read(folder, folder / "other.txt")
     (folder / "bart_vocab.txt").unlink()

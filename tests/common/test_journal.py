@@ -11,8 +11,8 @@ import pytest
 
 from molspec.common.journal import Journal, Kind, open_unlinked
 from molspec.drafting import LookAhead, ModelDraft, TreeDraft, WindowDrafts, merged
-from molspec.prediction.identity import Identity, run_settings
 from molspec.prediction.options import PredictOptions
+from tests import tiny
 
 _NUMBERS = Kind[int]("numbers", int, int)
 
@@ -20,7 +20,7 @@ _NUMBERS = Kind[int]("numbers", int, int)
 def test_a_job_with_merged_drafters_resumes(tmp_path: Path) -> None:
     def journal(length: int) -> Journal[int]:
         drafter = merged(TreeDraft(8), WindowDrafts(length, 4), node_budget=16)
-        settings = run_settings("product", Identity("f00d"), PredictOptions(drafter=drafter))
+        settings = tiny.config(PredictOptions(drafter=drafter)).settings("product")
         return Journal(tmp_path / "journal", settings, _NUMBERS)
 
     assert list(journal(5).record([1, 2])) == [1, 2]
@@ -32,7 +32,7 @@ def test_a_job_with_merged_drafters_resumes(tmp_path: Path) -> None:
 def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path: Path) -> None:
     def journal(batch_size: int) -> Journal[int]:
         options = PredictOptions(batch_size=batch_size)
-        settings = run_settings("product", Identity("f00d"), options)
+        settings = tiny.config(options).settings("product")
         return Journal(tmp_path / "journal", settings, _NUMBERS)
 
     assert list(journal(32).record([1])) == [1]
@@ -52,12 +52,12 @@ def test_settings_do_not_copy_a_drafter() -> None:
         def release(self, row: int) -> None: ...
 
     options = PredictOptions(drafter=OwnDrafter())  # type: ignore[arg-type]
-    settings = run_settings("product", Identity("f00d"), options)
+    settings = tiny.config(options).settings("product")
     assert settings["drafter"] == {"kind": "OwnDrafter"}
     merged_one = merged(OwnDrafter(), ModelDraft(Path("small")), node_budget=3)  # type: ignore[arg-type]
     for drafter in (merged_one, LookAhead(3, drafter=merged_one)):
         options = PredictOptions(n_best=2, drafter=drafter)
-        text = json.dumps(run_settings("product", Identity("f00d"), options)["drafter"])
+        text = json.dumps(tiny.config(options).settings("product")["drafter"])
         assert '{"kind": "OwnDrafter"}' in text
         assert '"kind": "ModelDraft", "model": "small"' in text
 

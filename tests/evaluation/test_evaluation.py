@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
-from molspec.prediction.identity import Identity
 from molspec.prediction.options import PredictOptions
+from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
 ROWS = [("CO", "OC"), ("CN", "CN"), ("X", "C"), ("CCO", "C("), ("CC", "CCC"), ("CCC", "CC")]
@@ -27,7 +27,7 @@ def settings(folder: Path, **options: Any) -> Settings:
     offset = options.pop("offset", 0)
     device, weights = options.pop("device", "cpu"), options.pop("weights", "f00d")
     predict_options = PredictOptions(n_best=2, **options)
-    return Settings(table, "fake", Identity(weights, device), predict_options, offset)
+    return Settings(table, "fake", tiny.config(predict_options, weights, device), offset)
 
 
 def run(evaluation: Evaluation) -> list[str]:
@@ -72,7 +72,7 @@ def test_settings_record_model_beam_and_drafter(tmp_path: Path) -> None:
     assert values["drafter"]["kind"] == "LookAhead"
     assert values["drafter"]["node_budget"] == 7
     table = PairTable(tmp_path / "table.tsv")
-    greedy = Settings(table, "fake", Identity("f00d"), PredictOptions(drafter="none")).to_json()
+    greedy = Settings(table, "fake", tiny.config(PredictOptions(drafter="none"))).to_json()
     assert (greedy["beam"], greedy["drafter"]) == ("greedy", {"kind": "NoDraft"})
 
 
@@ -188,7 +188,7 @@ def test_groups_are_counted_separately_and_read_back(tmp_path: Path) -> None:
     rows = (f"{a}\t{b}\t{name}\n" for (a, b), name in zip(ROWS, classes, strict=True))
     path.write_text("query\ttarget\tclass\n" + "".join(rows))
     group_settings = Settings(
-        PairTable(path, group_column="class"), "fake", Identity("f00d"), PredictOptions(n_best=2)
+        PairTable(path, group_column="class"), "fake", tiny.config(PredictOptions(n_best=2))
     )
     first = Evaluation(group_settings, tmp_path / "out.jsonl")
     run(first)

@@ -11,7 +11,6 @@ import pytest
 
 from molspec.decoding import QueryStatistics
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
-from molspec.prediction.identity import Identity
 from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
@@ -36,7 +35,7 @@ MODEL = FakeModel(
 @pytest.fixture
 def evaluation(tmp_path: Path) -> Evaluation:
     table = PairTable(write_table(tmp_path / "a.tsv", ROWS))
-    settings = Settings(table, "fake", Identity("f00d"), PredictOptions(n_best=3))
+    settings = Settings(table, "fake", tiny.config(PredictOptions(n_best=3)))
     evaluation = Evaluation(settings)
     assert len(list(evaluation.run(MODEL))) == len(ROWS)  # type: ignore[arg-type]
     return evaluation
@@ -148,7 +147,7 @@ def test_batch_size_changes_only_times(tmp_path: Path) -> None:
     summaries = []
     for batch_size in (1, 4):
         options = PredictOptions(n_best=3, max_length=20, batch_size=batch_size)
-        evaluation = Evaluation(Settings(table, "tiny", Identity("f00d"), options))
+        evaluation = Evaluation(Settings(table, "tiny", tiny.model().decode_config(options)))
         records = list(evaluation.run(tiny.model()))
         assert [record.found_at for record in records[:-1]] == [
             None
@@ -166,7 +165,7 @@ def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
     """A target may be found at any rank, and the report names the options of the samples."""
     options = PredictOptions(samples=6, temperature=4, seed=2, max_length=12)
     table = PairTable(write_table(tmp_path / "a.tsv", [("CCO", "O")]))
-    settings = Settings(table, "tiny", Identity("f00d"), options)
+    settings = Settings(table, "tiny", tiny.model().decode_config(options))
     evaluation = Evaluation(settings)
     (record,) = evaluation.run(tiny.model())
     assert record.found_at == 3

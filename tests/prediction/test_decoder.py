@@ -6,7 +6,6 @@ import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Thread
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,21 +196,17 @@ def test_threads_may_share_a_decoder(model: Model) -> None:
         assert answered[ticket] == known[request]
 
 
-def test_threads_may_prepare_more_options_than_are_cached(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoder = Decoder(model)
-    monkeypatch.setattr(Model, "plan", lambda _, options, __: SimpleNamespace(options=options))
+def test_threads_may_resolve_more_options_than_are_cached(model: Model) -> None:
     option_sets = [PredictOptions(max_length=length) for length in range(1, 201)]
 
-    def prepare(_: int) -> None:
-        for options in option_sets * 50:
-            decoder.plan(options)
+    def resolve(_: int) -> None:
+        for options in option_sets * 10:
+            assert model.decode_config(options).max_length == options.max_length
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(prepare, range(8))) == [None] * 8
+            assert list(threads.map(resolve, range(8))) == [None] * 8
     finally:
         sys.setswitchinterval(interval)

@@ -18,7 +18,6 @@ from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDr
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
-from molspec.prediction.strategy import search_spec
 from tests import tiny
 from tests.search import chance, plain
 
@@ -67,8 +66,8 @@ def draw_samples(model: Model, **options: Any) -> list[chance.Sequence_]:
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
     scheduler = Scheduler(model.engine.session(SEEDS), model.context.guess, SEEDS)
     for seed in range(SEEDS):
-        predict_options = PredictOptions(samples=SAMPLES, seed=seed, **options)
-        strategy = search_spec(predict_options, model.context, MAX_LENGTH, "cpu")
+        drawn = PredictOptions(samples=SAMPLES, seed=seed, max_length=MAX_LENGTH, **options)
+        strategy = model.decode_config(drawn).strategy(model.context)
         scheduler.add(SourceRequest(source, strategy))
     results = [decoded for _, decoded in sorted(scheduler.finish())]
     assert len(results) == SEEDS

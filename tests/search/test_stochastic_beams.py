@@ -13,7 +13,6 @@ from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import LookAhead, ModelDraft
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.strategy import search_spec
 from tests import tiny
 from tests.search import chance, plain
 
@@ -38,8 +37,10 @@ def draw_lists(model: Model, samples: int) -> list[Drawn]:
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
     scheduler = Scheduler(model.engine.session(250), model.context.guess, 250)
     for seed in range(SEEDS):
-        options = PredictOptions(samples=samples, seed=seed, replacement=False, **SMALL)
-        strategy = search_spec(options, model.context, MAX_LENGTH, "cpu")
+        options = PredictOptions(
+            samples=samples, seed=seed, replacement=False, max_length=MAX_LENGTH, **SMALL
+        )
+        strategy = model.decode_config(options).strategy(model.context)
         scheduler.add(SourceRequest(source, strategy))
     return [
         [
@@ -99,11 +100,14 @@ def test_weights_of_inverse_inclusion_give_unbiased_estimates(
 def test_inclusion_is_one_if_all_sequences_are_drawn(
     model: Model, probabilities: dict[chance.Sequence_, float]
 ) -> None:
-    options = PredictOptions(samples=len(probabilities), replacement=False, **SMALL)
+    options = PredictOptions(
+        samples=len(probabilities), replacement=False, max_length=MAX_LENGTH, **SMALL
+    )
     source_ids = tiny.VOCABULARY.encode(QUERY)
     scheduler = Scheduler(model.engine.session(1), model.context.guess, 1)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
-    scheduler.add(SourceRequest(source, search_spec(options, model.context, MAX_LENGTH, "cpu")))
+    strategy = model.decode_config(options).strategy(model.context)
+    scheduler.add(SourceRequest(source, strategy))
     ((_, decoded),) = scheduler.finish()
     hypotheses = decoded.hypotheses
     assert len({(*h.token_ids, h.finished) for h in hypotheses}) == len(probabilities)

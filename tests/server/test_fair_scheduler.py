@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from molspec.prediction.options import PredictOptions
 from molspec.server.fair_scheduler import FairScheduler
 from molspec.server.pending import PendingRequest
+from tests import tiny
 
 
 class FakeRequest(PendingRequest):
@@ -77,8 +78,8 @@ def test_few_targets_are_scored_together() -> None:
     """A step verifies all tokens of its targets; sixteen targets would delay other requests."""
 
     async def make_requests() -> list[PendingRequest]:
-        options = PredictOptions(augmentations=3)
-        return [PendingRequest(["C"] * 40, options, targets) for targets in (None, ["C"] * 40)]
+        config = tiny.config(PredictOptions(augmentations=3))
+        return [PendingRequest(["C"] * 40, config, targets) for targets in (None, ["C"] * 40)]
 
     augmented, scored = asyncio.run(make_requests())
     for request, count in ((augmented, 5), (scored, 4)):

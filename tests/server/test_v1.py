@@ -81,15 +81,15 @@ def test_results_equal_those_of_the_command_line(
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_best": 3}, {"n_best": 3, "raw": True}])
-def test_equal_options_share_a_plan(
+def test_equal_options_are_resolved_once(
     client: httpx.Client, served: Service, changes: dict[str, Any]
 ) -> None:
-    plans = []
+    configs = []
     for _ in range(2):
         body = {"model": "retro", "queries": ["CCO"], **SHORT, **changes}
         assert client.post("/v1/predict", json=body).status_code == 200
-        plans.append(list(served.workers["retro"]._decoder._plans))
-    assert plans[0] == plans[1]
+        configs.append(list(served.workers["retro"].model._configs.values()))
+    assert list(map(id, configs[0])) == list(map(id, configs[1]))
 
 
 def test_streamed_lines_name_their_queries(client: httpx.Client, served: Service) -> None:

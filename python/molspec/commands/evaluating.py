@@ -60,9 +60,8 @@ def evaluate_command(
     with value_errors_are_usage_errors():
         count = jobs.process_count(processes)
         loaded = jobs.load_model(model)
-        options = loaded.resolved(options)
         table = PairTable(table_path, query_column, target_column, loaded.task, by)
-        settings = Settings(table, model.model_name, loaded.identity, options, offset)
+        settings = Settings(table, model.model_name, loaded.decode_config(options), offset)
         evaluation = Evaluation(settings, output, limit)
         _work_off(evaluation.run(loaded, count), evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")

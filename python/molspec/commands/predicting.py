@@ -31,6 +31,7 @@ from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
+    from molspec.prediction.config import DecodeConfig
     from molspec.prediction.model import Model
 
 #: Rows from which several processes are faster.
@@ -64,20 +65,20 @@ def predict_command(
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = jobs.load_model(model)
-            options = loaded.resolved(options)
+            config = loaded.decode_config(options)
             copied = tuple(copy_column or ())
             queries = _Counted(
                 opened.queries(source.column, source.id_column, loaded.task, copied),
                 could_share=count == 1 and loaded.device == "cpu",
             )
-            results = _results(form, source, output, loaded, model, options, copied, raw_cells)
+            results = _results(form, source, output, loaded, model, config, copied, raw_cells)
         status = jobs.run(
             results,
             iter(queries),
             partial(
                 files.predict,
                 loaded,
-                options=options,
+                options=config,
                 keep_salts=source.keep_salts,
                 processes=count,
             ),
@@ -135,7 +136,7 @@ def score_command(
     The target is spelt as it is, or, with --aligned, in its likeliest spelling.
     """
     from molspec.evaluation import PairTable
-    from molspec.prediction.identity import model_settings
+    from molspec.prediction.config import model_settings
 
     with value_errors_are_usage_errors():
         form = jobs.chosen_format(output, FORMATS)
@@ -171,24 +172,28 @@ def _results(
     output: PredictionFlags,
     loaded: Model,
     model: ModelFlags,
-    options: PredictOptions,
+    config: DecodeConfig,
     copied: tuple[str, ...],
     raw_cells: bool,
 ) -> jobs.Output[Answer]:
     """The output. Raises ValueError if it belongs to another job."""
-    from molspec.prediction.identity import answer_settings
-
+    options = config.options
     _check_task(form, loaded)
     about = (
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
     context = OutputContext(
-        *(model.model_name, loaded.task, output.as_written, about),
-        *(files.further_columns(options), copied, raw_cells),
+        model.model_name,
+        loaded.task,
+        output.as_written,
+        about,
+        further_columns=files.further_columns(options),
+        copied_columns=copied,
+        raw_cells=raw_cells,
     )
     _check_copied(copied, form, context)
     settings = {
-        **answer_settings(model.model_name, loaded.identity, options),
+        **config.answer_settings(model.model_name),
         "format": form,
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,
@@ -196,11 +201,8 @@ def _results(
         "copy_column": list(copied),
         "raw_cells": raw_cells,
     }
-    return jobs.open_results(
-        *(output, FORMATS[form], context, settings),
-        jobs.files_read(model, source),
-        output.part_size,
-    )
+    reads = jobs.files_read(model, source)
+    return jobs.open_results(output, FORMATS[form], context, settings, reads, output.part_size)
 
 
 def _check_task(form: str, loaded: Model) -> None:

@@ -166,7 +166,9 @@ def train_command(
                 prepared = data or [_prepared_sample(output)]
                 first = None if start is None else read_model(start)
             outcome = train(
-                *(prepared, output, whole),
+                prepared,
+                output,
+                whole,
                 start=first,
                 device=device,
                 decode=_decode,
@@ -198,7 +200,9 @@ def cooldown_command(
         print_logs("molspec.training")
         with joined() as processes:
             outcome = cool_down(
-                *(run, data, output),
+                run,
+                data,
+                output,
                 share=share,
                 steps=steps,
                 device=device,

@@ -49,7 +49,6 @@ class DraftContext:
     dtype: of draft models.
     width: of the beam.
     query_count: maximum queries in progress together.
-    decoder_bytes: of the weights that a decoder pass reads.
     open_module: opens a session on a draft model of `molspec.decode`; also gives the positions of
         its longest source, if they are limited.
     read: the draft models that were read from files for this model, each once.
@@ -61,7 +60,6 @@ class DraftContext:
     spec_drafter: SpecDrafterModel | None = None
     model: str = ""
     dtype: str = "float32"
-    decoder_bytes: int = 0
     width: int = 1
     query_count: int = 1024
     open_module: Callable[[Any], tuple[Session, int | None]] | None = None
@@ -98,12 +96,6 @@ class DraftContext:
                 return built
             case _:
                 return drafter
-
-    def parts(self, drafter: AnyConfiguration) -> tuple[_native.DrafterOptions, Drafter | None]:
-        """Options of a native search's own drafter, and the external drafter, if any."""
-        if isinstance(drafter, Drafting):
-            return native_options(drafter), None
-        return _native.ExternalOptions(), self.build(drafter)
 
     def check(self, drafter: AnyConfiguration | None) -> None:
         """Raise ValueError for a drafter that the model lacks, or that is another model's."""
@@ -145,7 +137,8 @@ class DraftContext:
             opened = Opened(session, self.query_count, max_positions=longest)
         else:
             opened = Opened.of(*self._draft_model(draft), self.query_count)
-        drafts, inner = replace(self, width=1).parts(resolve(draft.drafter))
+        own = resolve(draft.drafter)
+        inner = None if isinstance(own, Drafting) else replace(self, width=1).build(own)
         if wants_hidden_states(inner):
             raise ValueError(
                 f"drafter is {draft.drafter!r}: expected one that needs no hidden states, which a "
@@ -154,7 +147,7 @@ class DraftContext:
         native = _native.Continuations(
             row_count=self.query_count,
             guess_model=self.guess,
-            drafts=drafts,
+            drafts=native_options(own),
             width=draft.width or self.width,
         )
         gamma = Gamma(None if draft.gamma == "adaptive" else draft.gamma)

@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path, Statistics
-from molspec.drafting.options import Drafting, TreeDraft, WindowDrafts
+from molspec.drafting.options import AnyConfiguration, Drafting, NoDraft, TreeDraft, WindowDrafts
 
 
-def native_options(drafting: Drafting) -> _native.DrafterOptions:
-    """The options as a native drafter takes them."""
+def native_options(drafting: AnyConfiguration) -> _native.DrafterOptions:
+    """The drafter as native searches take it, or that it is an external one."""
+    if isinstance(drafting, NoDraft):
+        return _native.NoDraftOptions()
     if isinstance(drafting, TreeDraft):
         return _native.TreeOptions(**vars(drafting))
     if isinstance(drafting, WindowDrafts):
         options = {name: value for name, value in vars(drafting).items() if name != "choice"}
         return _native.WindowOptions(even=drafting.choice == "even", **options)
-    return _native.NoDraftOptions()
+    return _native.ExternalOptions()
 
 
 class NativeDrafters:

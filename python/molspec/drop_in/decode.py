@@ -37,13 +37,13 @@ from molspec.engine.torch.adapters import (
 from molspec.engine.torch.generation import longest_sequence
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
+from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.model import Model
 from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
-from molspec.prediction.strategy import chosen_drafter, search_spec
 from molspec.text import is_text
 
 #: Options that do not apply to token ids have an error message of their own.
-_OPTIONS = [name for name in OPTION_NAMES if name != "max_length"]
+_NAMES = [name for name in OPTION_NAMES if name != "max_length"]
 #: Drafts for PyTorch models, where every leaf of the tree is a row. On a CPU a row costs its whole
 #: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
@@ -139,12 +139,10 @@ def decode(
         model = own.engine
     model = unwrapped(model)
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
-    strategy = _strategy(model, max_length, options)
-    device_name, decoder_bytes = None, 0
-    if isinstance(model, Engine):
-        device_name = model.packed.weights.device.type
-        decoder_bytes = model.spec.decoder_size * model.dtype.itemsize
-    drafts = not isinstance(chosen_drafter(strategy, device_name, decoder_bytes), NoDraft)
+    how = _options(model, max_length, options)
+    identity = _identity(model) if own is None else own.identity
+    config = DecodeConfig(how, identity, canonical_queries=False, max_length=max_length)
+    drafts = not isinstance(config.drafter, NoDraft)
     special_ids = SpecialIds(pad_id, bos_id, eos_id)
     sequences = read_sources(source_ids, special_ids.pad_id)
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
@@ -152,7 +150,7 @@ def decode(
 
         def opened(model: Any, sequences: Sequence[Sequence[int]], max_length: int) -> _Opened:
             evaluation.enter_context(evaluating(model))
-            return _open(model, special_ids, strategy.batch_size, device, sequences, max_length)
+            return _open(model, special_ids, how.batch_size, device, sequences, max_length)
 
         session, vocab_size, batch_size = opened(model, sequences, max_length)
         check_map(source_to_target, vocab_size)
@@ -192,14 +190,21 @@ def decode(
         else:
             read = {} if isinstance(model, tuple | list) else _read.setdefault(model, {})
             context = DraftContext(guess, tokens, read=read)
-        context = replace(context, decoder_bytes=decoder_bytes, open_module=open_drafter)
-        spec = search_spec(strategy, context, max_length, device_name)
+        strategy = config.strategy(replace(context, open_module=open_drafter))
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, batch_size)
-        tickets = [scheduler.add(SourceRequest(source, spec)) for source in sources]
+        tickets = [scheduler.add(SourceRequest(source, strategy)) for source in sources]
         answers = dict(scheduler.finish())
     decoded = [answers[ticket] for ticket in tickets]
-    found = _hypotheses(decoded, strategy.answer_count, special_ids, scheduler.statistics)
+    found = _hypotheses(decoded, how.answer_count, special_ids, scheduler.statistics)
     return found.to(device)
+
+
+def _identity(model: Any) -> Identity:
+    """What decides the default drafts: of other modules than molspec's nothing is known."""
+    if not isinstance(model, Engine):
+        return Identity("", None)
+    packed = model.packed
+    return Identity("", packed.weights.device.type, decoder_bytes=packed.decoder_bytes)
 
 
 class _Opened(NamedTuple):
@@ -243,8 +248,8 @@ def _open(
     return _Opened(ModuleSession(adapted, batch_size), vocab_size, batch_size)
 
 
-def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
-    check_names("decode", options, _OPTIONS)
+def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
+    check_names("decode", options, _NAMES)
     for name in (
         "merge_duplicates",
         "canonical_queries",
@@ -256,16 +261,16 @@ def _strategy(model: Any, max_length: int, options: Mapping[str, Any]) -> Predic
             raise ValueError(f"{name} is True: token ids have no canonical form")
     if (views := options.get("augmentations", 1)) != 1:
         raise ValueError(f"augmentations is {views}: token ids have no other spelling")
-    strategy = PredictOptions(max_length=max_length, **options)
+    made = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
-        return strategy
-    given = strategy.drafter is not None or strategy.node_budget is not None
-    if given or strategy.search not in ("greedy", "sampling"):
-        return strategy
+        return made
+    given = made.drafter is not None or made.node_budget is not None
+    if given or made.search not in ("greedy", "sampling"):
+        return made
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
     drafts = _CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS
     # The sessions of Hugging Face's models have a cache.
-    return replace(strategy, drafter=drafts if is_hugging_face(model) else PayingDraft(drafts))
+    return replace(made, drafter=drafts if is_hugging_face(model) else PayingDraft(drafts))
 
 
 def _guess_model(

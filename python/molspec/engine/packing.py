@@ -43,6 +43,12 @@ class PackedModel:
     weights: Tensor
     table: Tensor
     spec: ModelSpec
+    dtype: torch.dtype
+
+    @property
+    def decoder_bytes(self) -> int:
+        """Bytes of the matrices that a decoder pass reads."""
+        return self.spec.decoder_size * self.dtype.itemsize
 
     @property
     def block_size(self) -> int:
@@ -105,7 +111,7 @@ class _Packer:
         bias = output.new_zeros(len(output)) if bias is None else bias
         self._linear(output.shape, lambda: (output, bias))
         table = torch.tensor(self._table, dtype=torch.int64, device="cpu")
-        return PackedModel(self._buffer(), table, spec)
+        return PackedModel(self._buffer(), table, spec, self._dtype)
 
     def _sizes(self) -> None:
         spec = self._spec

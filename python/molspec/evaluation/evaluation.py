@@ -13,8 +13,7 @@ from molspec.common.journal import Journal, Kind
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
-from molspec.prediction.identity import Identity, run_settings
-from molspec.prediction.options import PredictOptions
+from molspec.prediction.config import DecodeConfig
 from molspec.prediction.streams import beside
 
 if TYPE_CHECKING:
@@ -27,20 +26,19 @@ if TYPE_CHECKING:
 class Settings:
     """The settings that decide the records of an evaluation.
 
-    model: the model's name in reports; its identity is compared when an evaluation resumes.
+    model: the model's name in reports; `config` is compared when an evaluation resumes.
     offset: rows to skip at the table's beginning.
     """
 
     table: PairTable
     model: str
-    identity: Identity
-    options: PredictOptions
+    config: DecodeConfig
     offset: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The model and options as JSON values. Defaults are resolved."""
         return {
-            **run_settings(self.model, self.identity, self.options),
+            **self.config.settings(self.model),
             "table": self.table.path.name,
             "query_column": self.table.query_column,
             "target_column": self.table.target_column,
@@ -70,7 +68,7 @@ class Evaluation:
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}: expected at least {least}")
         self.settings = settings
-        self.summary = Summary(settings.options.answer_count)
+        self.summary = Summary(settings.config.options.answer_count)
         self.groups: dict[str, Summary] = {}
         self._has_run = False
         stop = None if limit is None else settings.offset + limit
@@ -98,7 +96,7 @@ class Evaluation:
 
         def results(rows: Iterator[Pair]) -> Iterator[Result]:
             queries = (row.query for row in rows)
-            return model.predict_stream(queries, self.settings.options, processes=processes)
+            return model.predict_stream(queries, self.settings.config, processes=processes)
 
         records = self._records(beside(self._rows, results))
         return records if self._log is None else self._log.record(records)
@@ -114,5 +112,5 @@ class Evaluation:
     def _add(self, record: Record) -> None:
         self.summary.add(record)
         if self.settings.table.group_column is not None:
-            empty = Summary(self.settings.options.answer_count)
+            empty = Summary(self.settings.config.options.answer_count)
             self.groups.setdefault(record.group, empty).add(record)

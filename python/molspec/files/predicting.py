@@ -10,8 +10,8 @@ from molspec.files.answer import Answer, Query
 
 if TYPE_CHECKING:
     from molspec.common.workers import Processes
+    from molspec.prediction.config import AnyOptions
     from molspec.prediction.model import Model
-    from molspec.prediction.options import PredictOptions
     from molspec.prediction.results import Result
 
 
@@ -28,7 +28,7 @@ class PreparedQuery:
 def predict(
     model: Model,
     queries: Iterable[Query],
-    options: PredictOptions,
+    options: AnyOptions,
     *,
     done: int = 0,
     keep_salts: bool = False,
@@ -97,6 +97,4 @@ def prepare_query(query: Query, main: bool) -> PreparedQuery:
 
 def answer_to(number: int, prepared: PreparedQuery, result: Result) -> Answer:
     """The answer to a query from the result of its prepared query."""
-    error = prepared.query.error or result.error
-    result = replace(result, query=prepared.query.smiles, error=error)
-    return Answer(number, prepared.query, result, prepared.note, prepared.smiles)
+    return Answer(number, prepared.query, result, prepared.note)

@@ -16,9 +16,8 @@ from time import monotonic, sleep, time_ns
 from weakref import finalize
 
 from molspec.common.fields import check_count
-from molspec.prediction.identity import Identity, answer_settings, deciding
-from molspec.prediction.model import Model, checked
-from molspec.prediction.options import PredictOptions
+from molspec.prediction.config import AnyOptions, DecodeConfig
+from molspec.prediction.model import Model, check_several
 from molspec.prediction.results import ALL_DROPPED, Prediction, Result
 
 #: Seconds of waiting for another process that writes.
@@ -145,24 +144,25 @@ class AnswerCache:
             self._database.close()
 
     def predict(
-        self, model: Model, queries: Iterable[str], options: PredictOptions | None = None
+        self, model: Model, queries: Iterable[str], options: AnyOptions | None = None
     ) -> list[Result]:
         """Answer every query as `Model.predict_stream` does; those that are new in one batch."""
-        options = model.resolved(checked(queries, options))
+        check_several("queries", queries)
+        config = model.decode_config(options)
         queries = list(queries)
-        decisive = deciding(options)
-        if decisive is None:
+        if config.deciding is None:
             self.misses += len(queries)
-            return list(model.predict_stream(queries, options))
-        keys = [_key(model, query, decisive) for query in queries]
+            return list(model.predict_stream(queries, config))
+        keys = [_key(model, query, config.deciding) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}
         self.misses += len(new)
         self.hits += len(keys) - len(new)
         if new:
-            if decisive is not options:  # else the batch chooses the drafter, which decides too
-                options = replace(options, batch_size=min(options.batch_size, len(new)))
-            answers = dict(zip(new, model.predict_stream(list(new.values()), options), strict=True))
+            if not config.drafts_decide:  # else the batch chooses the drafter, which decides too
+                size = min(config.options.batch_size, len(new))
+                config = model.decode_config(replace(config.options, batch_size=size))
+            answers = dict(zip(new, model.predict_stream(list(new.values()), config), strict=True))
             self._keep(
                 {key: each for key, each in answers.items() if each.error in (None, ALL_DROPPED)}
             )
@@ -218,19 +218,19 @@ class AnswerCache:
             self._database.execute("update answers set used = ? where key = ?", (used, key))
 
 
-def _key(model: Model, query: str, options: PredictOptions) -> bytes:
-    if options.canonical_queries:
+def _key(model: Model, query: str, config: DecodeConfig) -> bytes:
+    if config.canonical_queries:
         try:
             query = model.reader.canonical(query)
         except ValueError:  # it gets its own error as the answer
             query = f"as it is: {query}"
     text = str(query).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16, key=_settings_digest(model.identity, options)).digest()
+    return blake2b(text, digest_size=16, key=_settings_digest(config)).digest()
 
 
 @lru_cache(64)
-def _settings_digest(identity: Identity, options: PredictOptions) -> bytes:
-    values = json.dumps(answer_settings("", identity, options), sort_keys=True)
+def _settings_digest(config: DecodeConfig) -> bytes:
+    values = json.dumps(config.answer_settings(""), sort_keys=True)
     return blake2b(values.encode(), digest_size=32).digest()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
 from molspec.engine.devices import by_name, choose_device, make_engine
 from molspec.model.copying import copied_between_processes
-from molspec.prediction.decoder import MOST_PLANS, Decoder, Plan, keep
-from molspec.prediction.identity import Identity
+from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
+from molspec.prediction.decoder import Decoder
 from molspec.prediction.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Result, Results
@@ -41,9 +40,10 @@ class Model:
         #: Weights and biases, embeddings counted once.
         self.parameter_count = sum(weight.numel() for weight in checkpoint.weights.values())
         self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
-        decoder_bytes = checkpoint.spec.decoder_size * self.engine.dtype.itemsize
         #: Everything that decides its answers beside the options: it identifies the model.
-        self.identity = Identity(checkpoint.fingerprint(), device, dtype, decoder_bytes)
+        self.identity = Identity(
+            checkpoint.fingerprint(), device, dtype, self.engine.packed.decoder_bytes
+        )
         self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
         spec_drafter = checkpoint.spec_drafter
@@ -54,12 +54,12 @@ class Model:
             "model": checkpoint.fingerprint(with_drafters=False),
             "tokens": checkpoint.vocabulary.tokens,
             "dtype": drafters_dtype,
-            "decoder_bytes": decoder_bytes,
             "heads": heads and heads.to(device, torch.float32),
             "spec_drafter": spec_drafter
             and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),
         }
-        self._plans: dict[tuple[PredictOptions, int], Plan] = {}
+        #: Of options that were resolved before.
+        self._configs: dict[PredictOptions, DecodeConfig] = {}
         _ = self.context  # checks the n-gram model
 
     @cached_property
@@ -74,7 +74,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name != "context"}  # native
-        return {**state, "_plans": {}}
+        return {**state, "_configs": {}}
 
     def free_caches(self) -> None:
         """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
@@ -98,7 +98,7 @@ class Model:
     def predict_stream(
         self,
         queries: Iterable[str],
-        options: PredictOptions | None = None,
+        options: AnyOptions | None = None,
         statistics: Statistics | None = None,
         *,
         processes: Processes = 1,
@@ -114,12 +114,13 @@ class Model:
 
         Raises ValueError as `predict` does.
         """
-        how = checked(queries, options)
+        check_several("queries", queries)
+        config = self.decode_config(options)
 
         def submit(decoder: Decoder, query: str) -> int:
-            return decoder.submit(query, how)
+            return decoder.submit(query, config)
 
-        return self._answers(queries, submit, str, how, statistics, processes)
+        return self._answers(queries, submit, str, config, statistics, processes)
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
         """Compute the log-probability of each query's target, as it is spelt.
@@ -137,8 +138,8 @@ class Model:
 
         Raises ValueError if queries and targets differ in number, or for a bad option.
         """
-        _check_several("queries", queries)
-        _check_several("targets", targets)
+        check_several("queries", queries)
+        check_several("targets", targets)
         queries, targets = list(queries), list(targets)
         if len(queries) != len(targets):
             raise ValueError(
@@ -163,7 +164,7 @@ class Model:
 
         statistics and processes: as for `predict_stream`.
         """
-        _check_several("pairs", pairs, "pairs of SMILES")
+        check_several("pairs", pairs, "pairs of SMILES")
         if aligned and not self.vocabulary.atomwise:
             raise ValueError(
                 "aligned is True: expected False, the model reads learned pieces of text"
@@ -173,29 +174,30 @@ class Model:
             canonical_queries=canonical_queries,
             token_log_probs=token_log_probs,
         )
+        config = self.decode_config(options)
 
         def submit(decoder: Decoder, pair: tuple[str, str]) -> int:
             query, target = _two(pair)
             given = "" if target is None else target  # None would ask for a prediction
-            return decoder.submit(query, options, target=given, aligned=aligned)
+            return decoder.submit(query, config, target=given, aligned=aligned)
 
         query_of = lambda pair: _two(pair)[0]  # noqa: E731
-        return self._answers(pairs, submit, query_of, options, statistics, processes)
+        return self._answers(pairs, submit, query_of, config, statistics, processes)
 
     def _answers(
         self,
         items: Iterable[ItemT],
         submit: Callable[[Decoder, ItemT], int],
         query_of: Callable[[ItemT], str],
-        options: PredictOptions,
+        config: DecodeConfig,
         statistics: Statistics | None,
         processes: Processes,
     ) -> Iterator[Result]:
         """Answer items in their order, by a decoder of this process or of several."""
 
         def work(items: Iterable[ItemT], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, queries_together(options, self.device), statistics)
-            decoder.plan(options)
+            decoder = Decoder(self, queries_together(config.options, self.device), statistics)
+            decoder.plan(config)
             return answers(decoder, items, partial(submit, decoder))
 
         def failed(item: ItemT) -> tuple[Result, Statistics]:
@@ -204,7 +206,6 @@ class Model:
         count = self.check_processes(processes)
         if count == 1:
             return work(items, statistics or Statistics())
-        self.resolved(options)
         return answers_of_processes(work, items, failed, count, statistics or Statistics())
 
     def check_processes(self, processes: Processes) -> int:
@@ -216,65 +217,63 @@ class Model:
             )
         return count
 
-    def plan(self, options: PredictOptions, batch_size: int) -> Plan:
-        """How queries with these options are decoded in batches of a size; for a `Decoder`.
-
-        Raises ValueError as `resolved` does.
-        """
-        key = options, batch_size
-        named = options.drafter is None or isinstance(options.drafter, str)  # else unhashable
-        if named and (kept := self._plans.get(key)) is not None:
-            return kept
-        if options.batch_size != batch_size:
-            options = replace(options, batch_size=batch_size)
-        plan = Plan(self, self.resolved(options))
-        if named and plan.is_shared:
-            keep(self._plans, key, plan)
-        return plan
-
-    def resolved(self, options: PredictOptions) -> PredictOptions:
-        """Options with the model's defaults filled in.
+    def decode_config(self, options: AnyOptions | None = None) -> DecodeConfig:
+        """Options resolved for this model, with its defaults; resolved ones are checked.
 
         Raises ValueError, naming the option, if the model cannot decode with these options.
         """
-        if options.canonical_queries is None:
-            options = replace(options, canonical_queries=self.canonical_queries)
-        elif options.canonical_queries and not self.vocabulary.atomwise:
+        if isinstance(options, DecodeConfig):
+            if options.identity != self.identity:
+                raise ValueError(f"options are of {options.identity}: expected {self.identity}")
+            return options
+        if not isinstance(options, PredictOptions | None):
+            raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
+        options = options or _DEFAULTS
+        is_named = options.drafter is None or isinstance(options.drafter, str)  # else unhashable
+        if is_named and (known := self._configs.get(options)) is not None:
+            return known
+        config = self._resolved(options)
+        if is_named:
+            if len(self._configs) >= _MOST_CONFIGS:
+                self._configs.clear()
+            self._configs[options] = config
+        return config
+
+    def _resolved(self, options: PredictOptions) -> DecodeConfig:
+        canonical = options.canonical_queries
+        if canonical is None:
+            canonical = self.canonical_queries
+        elif canonical and not self.vocabulary.atomwise:
             raise ValueError(
                 "canonical_queries is True: expected False, the model reads learned pieces of text"
             )
-        if options.augmentations > 1 and not options.canonical_queries:
+        if options.augmentations > 1 and not canonical:
             raise ValueError(
                 f"augmentations is {options.augmentations}: expected 1 where queries are decoded "
                 "as given"
             )
         if options.drop_impossible and self.task is None:
             raise ValueError("drop_impossible is True: expected a model whose task is known")
-        options.length_limit(self.spec.max_positions)
+        max_length = options.length_limit(self.spec.max_positions)
         if options.drafter is not None:
             self.context.check(options.configuration)
-        return options
+        return DecodeConfig(options, self.identity, canonical, max_length)
 
 
+_DEFAULTS = PredictOptions()
+#: Options that are resolved once.
+_MOST_CONFIGS = 64
 #: Types of values whose options are made once; others may hold much memory.
 _PLAIN = (str, int, float, type(None))
 
 
-@lru_cache(MOST_PLANS, typed=True)
+@lru_cache(_MOST_CONFIGS, typed=True)
 def _plain_options(n_best: int, **options: Any) -> PredictOptions:
     """The same options for equal values of equal types."""
     return PredictOptions(n_best, **options)
 
 
-def checked(queries: Iterable[str], options: PredictOptions | None) -> PredictOptions:
-    """The given options, or the defaults. Raises ValueError for one of another type."""
-    _check_several("queries", queries)
-    if not isinstance(options, PredictOptions | None):
-        raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
-    return options or PredictOptions()
-
-
-def _check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
+def check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
     """Raise ValueError for a string, whose characters would be queries, and for None."""
     if isinstance(values, str | bytes):
         kind = "a string" if isinstance(values, str) else "bytes"

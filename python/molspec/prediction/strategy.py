@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from molspec import _native
-from molspec.decoding import Strategy
-from molspec.drafting import AnyConfiguration, DraftContext, LookAhead, NoDraft, TreeDraft
+from molspec.decoding import Drafter, Strategy
+from molspec.drafting import (
+    AnyConfiguration,
+    DraftContext,
+    Drafting,
+    LookAhead,
+    NoDraft,
+    TreeDraft,
+    native_options,
+)
 from molspec.engine import ops
 from molspec.prediction.options import OPTION_NAMES, PredictOptions
 
@@ -35,16 +43,27 @@ _LOOKING_AHEAD = ("exact", "standard", "stochastic")
 _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
 
 
-def search_spec(
-    options: PredictOptions, context: DraftContext, max_length: int, device: str | None = None
-) -> Strategy:
-    """The settings of a query's search.
+class SearchPlan(NamedTuple):
+    """How a query is searched, for a model and batch size.
 
-    context: the data from which drafters are built.
-    device: of molspec's own engine, which decides the defaults; None for PyTorch models.
+    strategy: the search, with no external drafter yet.
+    external: the drafter that the host calls for it, if any.
+    width: of the beam that it drafts for.
     """
-    drafting = chosen_drafter(options, device, context.decoder_bytes)
-    context = replace(context, query_count=options.batch_size)
+
+    strategy: Strategy
+    external: AnyConfiguration | None = None
+    width: int = 1
+
+    def build(self, context: DraftContext, batch_size: int) -> Drafter | None:
+        """A new external drafter for a decode loop, which it has state for."""
+        if self.external is None:
+            return None
+        return replace(context, width=self.width, query_count=batch_size).build(self.external)
+
+
+def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length: int) -> SearchPlan:
+    """Plan the search of a query with this drafter."""
     common = {**_settings(options), "max_length": max_length}
     if options.samples is not None:
         common["sampling"] = _native.Sampling(
@@ -56,11 +75,13 @@ def search_spec(
     elif not options.is_greedy:
         common["length_penalty"] = options.length_penalty
     if options.search in _LOOKING_AHEAD:
-        return _beam(options, drafting, context, common)
-    common["drafter"], external = context.parts(drafting)
+        return _beam(options, drafting, common)
+    common["drafter"] = native_options(drafting)
+    external = None if isinstance(drafting, Drafting) else drafting
     if options.search == "sbs":
         common |= {"beam_size": options.width, "n_best": options.n_best}
-        return Strategy(_native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common), external)
+        spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
+        return SearchPlan(Strategy(spec), external)
     if options.samples is not None:
         common |= {"samples": options.samples, "rejection": options.verification == "rejection"}
     elif options.verification == "relaxed":
@@ -68,7 +89,7 @@ def search_spec(
         common["relaxed"] = _native.Relaxed(
             beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
-    return Strategy(_native.SequenceSpec(**common), external)
+    return SearchPlan(Strategy(_native.SequenceSpec(**common)), external)
 
 
 def forced_spec(options: PredictOptions, longest: int) -> Strategy:
@@ -85,19 +106,15 @@ def _settings(options: PredictOptions) -> dict[str, Any]:
 
 
 def _beam(
-    options: PredictOptions,
-    drafting: AnyConfiguration,
-    context: DraftContext,
-    common: dict[str, Any],
-) -> Strategy:
+    options: PredictOptions, drafting: AnyConfiguration, common: dict[str, Any]
+) -> SearchPlan:
     """A beam with its lookahead, and its external drafter, if any."""
     width, external = options.beam_width, None
     if not isinstance(drafting, NoDraft):
         ahead = drafting
         if not isinstance(ahead, LookAhead):
             ahead = replace(lookahead(width, options.node_budget), drafter=ahead)
-        if ahead.drafter is not None:
-            external = replace(context, width=width).build(ahead.drafter)
+        external = ahead.drafter
         common |= {
             "steps": ahead.steps,
             "node_budget": ahead.node_budget,
@@ -110,7 +127,7 @@ def _beam(
         finished_apart=options.finished == "separate",
         **common,
     )
-    return Strategy(spec, external)
+    return SearchPlan(Strategy(spec), external, width)
 
 
 def chosen_drafter(

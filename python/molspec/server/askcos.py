@@ -38,10 +38,10 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             service.limits.check_count("smiles", body.smiles)
         with refusing("query", "n_best"):
-            options = service.options(worker, n_best=n_best)
+            config = service.config(worker, n_best=n_best)
         prepared = await service.prepared(request, worker, body.smiles)
         decoded = [each.smiles for each in prepared]
-        results = await in_order(service.submit(request, worker, decoded, options))
+        results = await in_order(service.submit(request, worker, decoded, config))
         return [
             finished_answers(each, result, "products", "scores")
             for each, result in zip(prepared, results, strict=True)

@@ -47,10 +47,10 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             service.limits.check_count("smiles_list", smiles_list)
         with refusing("query", name):
-            options = service.options(worker, n_best=n_best)
+            config = service.config(worker, n_best=n_best)
         prepared = await service.prepared(request, worker, smiles_list)
         decoded = [each.smiles for each in prepared]
-        results = await in_order(service.submit(request, worker, decoded, options))
+        results = await in_order(service.submit(request, worker, decoded, config))
         return [
             {"input": each.query.smiles, **finished_answers(each, result, "output", "lhs")}
             for each, result in zip(prepared, results, strict=True)
@@ -109,7 +109,7 @@ async def _likelihoods(
                 f"products has {len(products)} items: expected {len(reactants)}, one a reactants"
             )
         service.limits.check_count("products", products)
-        options = service.options(worker)
+        config = service.config(worker)
 
     def spellings(target: str) -> list[str]:
         """The spellings of a target; after the time limit it alone, as it gets no answer."""
@@ -120,7 +120,7 @@ async def _likelihoods(
     if count > 1:
         spelt = await service.early(spellings, targets)
     repeated = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
-    answers = service.submit(request, worker, repeated, options, [*chain.from_iterable(spelt)])
+    answers = service.submit(request, worker, repeated, config, [*chain.from_iterable(spelt)])
     results = iter(await in_order(answers))
     return [
         {

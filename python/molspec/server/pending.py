@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from molspec.prediction.options import PredictOptions
+from molspec.prediction.config import DecodeConfig
 from molspec.prediction.results import Result
 
 #: The rows that a target counts as: a step with more than four targets would delay others.
@@ -28,7 +28,7 @@ class PendingRequest:
     """
 
     queries: Sequence[str]
-    options: PredictOptions
+    config: DecodeConfig
     targets: Sequence[str] | None = None
     #: The maximum number of unanswered queries that it counts as towards the server's limit.
     most_counted: int | None = None
@@ -61,14 +61,15 @@ class PendingRequest:
         """
         if self.targets is not None:
             return _TARGET_ROWS
-        return 1 if self.options.augment_below is not None else self.options.augmentations
+        options = self.config.options
+        return 1 if options.augment_below is not None else options.augmentations
 
     @property
     def hypotheses(self) -> int:
         """The hypotheses of a query in all its rows, or its samples."""
         if self.targets is not None:
             return 1
-        return self.rows * (self.options.samples or self.options.width)
+        return self.rows * (self.config.options.samples or self.config.options.width)
 
     def deliver(self, coming: list[Answered] | BaseException) -> None:
         """Deliver answers, or an error to be raised, to the event loop. From any thread."""

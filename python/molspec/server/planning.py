@@ -75,8 +75,8 @@ class _Shared(Expander):
         return results
 
     async def _ask(self, queries: Sequence[str], n_best: int) -> list[Result]:
-        options = self._service.options(self._worker, **{"n_best": n_best, **USABLE})
-        pending = PendingRequest(queries, options, most_counted=self._service.limits.queries)
+        config = self._service.config(self._worker, **{"n_best": n_best, **USABLE})
+        pending = PendingRequest(queries, config, most_counted=self._service.limits.queries)
         self._worker.submit(pending)
         try:
             return await in_order(pending.answers(self._service.limits.seconds))

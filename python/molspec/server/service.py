@@ -19,6 +19,7 @@ from pydantic import AfterValidator
 from molspec.common.task import Task
 from molspec.files import PreparedQuery, Query, prepare_query
 from molspec.planners.stock import Stock
+from molspec.prediction.config import DecodeConfig
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
@@ -65,16 +66,15 @@ def refusing(*place: str | int) -> Iterator[None]:
 
 
 @lru_cache(maxsize=64)
-def _options(model: Model, limits: Limits, raw: bool, **values: Any) -> PredictOptions:
-    """One object for equal values, checked once: a decoder caches its plan by it."""
+def _config(model: Model, limits: Limits, raw: bool, **values: Any) -> DecodeConfig:
+    """The options of a request, checked once for equal values."""
     options = PredictOptions(**values)
     if not raw:
         options = options.distinct()
     if "max_beam_factor" not in values:
         options = options.within(limits.beam_size)
     limits.check(options)
-    model.resolved(options)
-    return options
+    return model.decode_config(options)
 
 
 @dataclass(eq=False)
@@ -173,19 +173,19 @@ class Service:
         """The time of a request that may say one."""
         return min(seconds or self.limits.seconds, self.limits.seconds)
 
-    def options(self, worker: Worker, raw: bool = True, **values: Any) -> PredictOptions:
+    def config(self, worker: Worker, raw: bool = True, **values: Any) -> DecodeConfig:
         """The options of a request; unless `raw`, for different molecules only.
 
         Raises ValueError, naming the option, if it is invalid or beyond a limit.
         """
-        return _options(worker.model, self.limits, raw, **values)
+        return _config(worker.model, self.limits, raw, **values)
 
     def submit(
         self,
         request: Request,
         worker: Worker,
         queries: Sequence[str],
-        options: PredictOptions,
+        config: DecodeConfig,
         targets: Sequence[str] | None = None,
         seconds: float | None = None,
     ) -> AsyncIterator[Answered]:
@@ -197,7 +197,7 @@ class Service:
         Raises BusyError or StoppedError if it cannot be accepted; the iterator raises
         WithdrawnError if the client leaves.
         """
-        pending = PendingRequest(queries, options, targets, self.limits.queries)
+        pending = PendingRequest(queries, config, targets, self.limits.queries)
         worker.submit(pending)
         return _answers(request, worker, pending, self._limit(seconds))
 

@@ -15,7 +15,7 @@ from molspec.server.schemas import ModelItem, Models, PredictBody, Results, Scor
 from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 
-#: The fields of a body that are not for `Service.options`.
+#: The fields of a body that are not for `Service.config`.
 _NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
@@ -39,12 +39,12 @@ def make_router(service: Service) -> APIRouter:
             worker = _named(service, body.model)
             service.limits.check_count("queries", body.queries)
             given = body.model_dump(exclude=_NOT_OPTIONS, exclude_unset=True)
-            options = service.options(worker, body.raw, **given)
+            config = service.config(worker, body.raw, **given)
         prepared_queries = await service.prepared(
             request, worker, body.queries, body.keep_salts, body.seconds
         )
         decoded = [each.smiles for each in prepared_queries]
-        answers = service.submit(request, worker, decoded, options, seconds=body.seconds)
+        answers = service.submit(request, worker, decoded, config, seconds=body.seconds)
         return await _answer(service, worker, answers, prepared_queries, body.stream)
 
     @router.post("/score", responses=_ANSWERS, response_model=Results)
@@ -58,9 +58,9 @@ def make_router(service: Service) -> APIRouter:
                     "one a query"
                 )
             service.limits.check_count("queries", body.queries)
-            options = service.options(worker, canonical_queries=body.canonical_queries)
+            config = service.config(worker, canonical_queries=body.canonical_queries)
         prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
-        answers = service.submit(request, worker, body.queries, options, body.targets, body.seconds)
+        answers = service.submit(request, worker, body.queries, config, body.targets, body.seconds)
         return await _answer(service, worker, answers, prepared_queries, body.stream)
 
     @router.get("/models")

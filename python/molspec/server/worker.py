@@ -210,7 +210,7 @@ class Worker:
             query = pending.queries[index]
             target = None if pending.targets is None else pending.targets[index]
             try:
-                ticket = self._decoder.submit(query, pending.options, target=target)
+                ticket = self._decoder.submit(query, pending.config, target=target)
             except ValueError as error:  # of the options: the same for its other queries
                 self._refuse(pending, error)
                 continue

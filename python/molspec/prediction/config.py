@@ -1,0 +1,150 @@
+"""Options resolved for one model: what is searched and drafted, and the settings that decide it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import molspec
+from molspec.decoding import Strategy
+from molspec.drafting import AnyConfiguration, DraftContext, Drafting, HeadsDraft
+from molspec.prediction.options import DRAFT_COUNTS, PredictOptions
+from molspec.prediction.strategy import SearchPlan, chosen_drafter, search_plan
+
+#: Options that settings leave out at their default: files were written before they came.
+_LATER = ("min_length", "token_log_probs")
+
+
+class Identity(NamedTuple):
+    """Everything beside the options that decides a loaded model's answers and drafts.
+
+    weights: the fingerprint of its checkpoint.
+    device: None for PyTorch modules.
+    decoder_bytes: of the matrices that a decoder pass reads.
+    """
+
+    weights: str
+    device: str | None = "cpu"
+    dtype: str = "float32"
+    decoder_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """`PredictOptions` resolved for one model; `Model.decode_config` makes it.
+
+    Equal ones decode alike. It can be hashed and pickled if its drafter can.
+
+    canonical_queries, max_length: of the options, or the model's own.
+    """
+
+    options: PredictOptions
+    identity: Identity
+    canonical_queries: bool
+    max_length: int
+    #: The plans made so far. They hold native objects, so they stay in their process.
+    _plans: dict[tuple[int, int], SearchPlan] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __reduce__(self) -> tuple[type[DecodeConfig], tuple[Any, ...]]:
+        values = (self.options, self.identity, self.canonical_queries, self.max_length)
+        return DecodeConfig, values
+
+    @cached_property
+    def drafter(self) -> AnyConfiguration:
+        """The requested drafter, or the cheapest for this model and batch size."""
+        return self._chosen(self.options)
+
+    def plan(self, batch_size: int, factor: int = 1) -> SearchPlan:
+        """The search for batches of a size, with the beam's width times `factor`."""
+        if (known := self._plans.get((batch_size, factor))) is None:
+            options = self.options
+            if options.batch_size != batch_size:
+                options = replace(options, batch_size=batch_size)
+            options = options.searched(factor)
+            known = search_plan(options, self._chosen(options), self.max_length)
+            self._plans[batch_size, factor] = known
+        return known
+
+    def strategy(self, context: DraftContext) -> Strategy:
+        """The search for the options' batch size, with a drafter of its own."""
+        batch_size = self.options.batch_size
+        plan = self.plan(batch_size)
+        return Strategy(plan.strategy.search, plan.build(context, batch_size))
+
+    def _chosen(self, options: PredictOptions) -> AnyConfiguration:
+        return chosen_drafter(options, self.identity.device, self.identity.decoder_bytes)
+
+    @property
+    def drafts_decide(self) -> bool:
+        """Whether answers depend on the drafts."""
+        return self.options.verification != "strict" or self.options.search == "sbs"
+
+    @cached_property
+    def deciding(self) -> DecodeConfig | None:
+        """The part that decides answers; None if a drafter of any kind is part of it."""
+        if self.drafts_decide:
+            known = isinstance(self.options.drafter, str | Drafting | HeadsDraft | None)
+            return self if known else None
+        unset: dict[str, Any] = dict.fromkeys(("drafter", *DRAFT_COUNTS))
+        return replace(self, options=replace(self.options, batch_size=1, **unset))
+
+    def settings(self, model: str) -> dict[str, Any]:
+        """Settings of answers and costs as JSON values, with resolved defaults.
+
+        An evaluation resumes if they are equal. model: the model's name.
+        """
+        # The drafter comes after the batch size, on which it may depend.
+        replaced, options = ("drafter", *DRAFT_COUNTS), self.options
+        values = {
+            each.name: value
+            for each in fields(options)
+            if (value := getattr(options, each.name)) != each.default or each.name not in _LATER
+            if each.name not in replaced
+        }
+        return {
+            **model_settings(model, self.identity),
+            **values,
+            "canonical_queries": self.canonical_queries,
+            "beam": options.search,
+            "beam_size": options.width,
+            "drafter": _described(self.drafter),
+        }
+
+    def answer_settings(self, model: str) -> dict[str, Any]:
+        """The part of `settings` that decides answers: a job of predictions resumes by it."""
+        settings = (self.deciding or self).settings(model)
+        if not self.drafts_decide:
+            del settings["batch_size"], settings["drafter"]
+        return settings
+
+
+#: Options, as given or resolved.
+AnyOptions = PredictOptions | DecodeConfig
+
+
+def model_settings(model: str, identity: Identity) -> dict[str, Any]:
+    """The part of `DecodeConfig.settings` that is not the options."""
+    return {
+        "molspec": molspec.__version__,
+        "model": model,
+        "weights": identity.weights,
+        "device": identity.device,
+        "dtype": identity.dtype,
+    }
+
+
+def _described(value: Any) -> Any:
+    """A drafter or one of its options as a JSON value; of other objects the kind."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple):
+        return [_described(each) for each in value]
+    if isinstance(value, Path):
+        return str(value)
+    options = fields(value) if is_dataclass(value) and not isinstance(value, type) else ()
+    described = {each.name: _described(getattr(value, each.name)) for each in options}
+    return {"kind": type(value).__name__, **described}

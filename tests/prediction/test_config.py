@@ -1,0 +1,199 @@
+"""Options resolved for a model: equal ones are one, and what files hold does not change."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import molspec
+from molspec.decoding import EncoderDrafter
+from molspec.drafting import DraftContext, ModelDraft, TreeDraft, merged
+from molspec.prediction.cache import AnswerCache, _settings_digest
+from molspec.prediction.config import DecodeConfig, Identity
+from molspec.prediction.decoder import Decoder
+from molspec.prediction.options import PredictOptions
+from tests import tiny
+
+CPU, GPU = Identity("f00d", "cpu", "float32", 1000), Identity("f00d", "cuda", "bfloat16", 1000)
+#: The settings of version 0 of molspec that every case has.
+SHARED = {
+    "molspec": "0",
+    "model": "product",
+    "weights": "f00d",
+    "device": "cpu",
+    "dtype": "float32",
+    "n_best": 1,
+    "beam_size": 1,
+    "beam": "greedy",
+    "length_penalty": 0.0,
+    "finished": "beam",
+    "batch_size": 32,
+    "max_length": None,
+    "merge_duplicates": False,
+    "canonical_queries": True,
+    "augmentations": 1,
+    "augment_below": None,
+    "drop_invalid": False,
+    "drop_unchanged": False,
+    "drop_impossible": False,
+    "max_beam_factor": 4,
+    "samples": None,
+    "temperature": 1.0,
+    "top_k": None,
+    "top_p": None,
+    "seed": 0,
+    "replacement": True,
+    "verification": "strict",
+    "beta": 3,
+    "tau": 1.0,
+    "judge": "model",
+}
+SMALL = {"kind": "ModelDraft", "model": "small", "gamma": 3, "drafter": "none", "width": None}
+SPEC = {"kind": "SpecDraft", "node_budget": 16, "min_probability": 0.01, "tree": False}
+#: Options, their settings as journals of earlier versions hold them, and the key of their answers.
+WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
+    "greedy": (
+        CPU,
+        {},
+        {"drafter": {**vars(TreeDraft(16, 64, 1 / (2 + 2 / 32))), "kind": "TreeDraft"}},
+        "3e926e7cf1b6dfdd47e8a109c6d630ef27ae73712adc44eadc97dc8800ddc64a",
+    ),
+    "sbs": (
+        CPU,
+        {"n_best": 2, "beam": "sbs", "draft_length": 5},
+        {
+            "n_best": 2,
+            "beam_size": 2,
+            "beam": "sbs",
+            "drafter": {
+                "kind": "WindowDrafts",
+                "draft_length": 5,
+                "draft_count": 23,
+                "choice": "even",
+                "dilution": False,
+                "smart": False,
+            },
+        },
+        "bc582ae9f492c9b80df7d68ec5c1d4364e35d298e5d027b4e66b7a188f017c3e",
+    ),
+    "samples": (
+        CPU,
+        {"samples": 3, "temperature": 0.5, "verification": "rejection", "canonical_queries": False},
+        {
+            "samples": 3,
+            "temperature": 0.5,
+            "verification": "rejection",
+            "beam": "sampling",
+            "canonical_queries": False,
+            "drafter": {**vars(TreeDraft(16, 64, 1 / (2 + 2 / 96))), "kind": "TreeDraft"},
+        },
+        "e55dca4fb1e92f718f4edd79a7b60d69cb88c9244656abe54482d4b452465ec6",
+    ),
+    "merged": (
+        GPU,
+        {
+            "n_best": 12,
+            "drafter": merged("spec", ModelDraft(Path("small"), gamma=3), node_budget=9),
+        },
+        {
+            "device": "cuda",
+            "dtype": "bfloat16",
+            "n_best": 12,
+            "beam_size": 12,
+            "beam": "exact",
+            "drafter": {
+                "kind": "Merged",
+                "parts": [{**SPEC, "model": None, "k": None}, {**SMALL, "dtype": "float32"}],
+                "node_budget": 9,
+            },
+        },
+        "a6ab724b653bbcdc5499b4a00be9a89c9b6886cae48c4264cdd0e2005744245a",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_settings_are_those_of_files_written_before(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journals and caches of earlier versions continue; the values were written by one."""
+    monkeypatch.setattr(molspec, "__version__", "0")
+    identity, given, differing, key = WRITTEN[name]
+    options = PredictOptions(**given)
+    config = DecodeConfig(options, identity, options.canonical_queries is not False, 200)
+    expected = {**SHARED, **differing}
+    assert config.settings("product") == expected
+    assert list(config.settings("product"))[-1] == "drafter"
+    if not config.drafts_decide:
+        del expected["batch_size"], expected["drafter"]
+    assert config.answer_settings("product") == expected
+    _settings_digest.cache_clear()
+    assert _settings_digest(config).hex() == key
+    _settings_digest.cache_clear()
+
+
+@pytest.mark.parametrize("drafter", [None, "windows", TreeDraft(7), ModelDraft("small")])
+def test_equal_configs_are_one_key_and_pickle(drafter: Any) -> None:
+    model = tiny.model()
+    config, again = (
+        model.decode_config(PredictOptions(n_best=1, drafter=drafter)) for _ in range(2)
+    )
+    config.settings("tiny")
+    if not isinstance(drafter, ModelDraft):
+        config.strategy(model.context)  # a native object, which stays in this process
+    copy = pickle.loads(pickle.dumps(config))
+    assert len({config, again, copy, replace(config)}) == 1
+    assert copy != replace(config, max_length=1)
+    assert copy.drafter == config.drafter
+    if not isinstance(drafter, ModelDraft):
+        queries = list(tiny.QUERIES)
+        assert list(model.predict_stream(queries, copy)) == model.predict(queries, drafter=drafter)
+
+
+def test_a_config_of_another_model_is_refused() -> None:
+    model, config = tiny.model(1), tiny.model(2).decode_config()
+    for use in (
+        lambda: model.predict_stream(["CCO"], config),
+        lambda: Decoder(model).submit("CCO", config),
+        lambda: AnswerCache().predict(model, ["CCO"], config),
+    ):
+        with pytest.raises(ValueError, match=r"^options are of Identity\(.*: expected Identity\("):
+            use()
+
+
+def test_searches_that_a_model_chose_are_used_again() -> None:
+    model = tiny.model()
+    for options in (PredictOptions(), PredictOptions(n_best=3), PredictOptions(drafter="windows")):
+        plans = [model.decode_config(replace(options)).plan(8) for _ in range(2)]
+        assert plans[0].strategy is plans[1].strategy
+
+
+def test_queries_with_equal_drafters_share_one(tmp_path: Path) -> None:
+    """It drafts for all of them in one call, whatever else their options are."""
+    built: list[int] = []
+
+    class Maker:
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Maker)
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def build(self, context: DraftContext) -> Any:
+            built.append(context.width)
+            drafter = context.build(TreeDraft(4))
+            assert not isinstance(drafter, EncoderDrafter)
+            return drafter
+
+    model = tiny.model()
+    decoder = Decoder(model, 4)
+    for options in ({}, {"max_length": 9}, {"n_best": 2}, {"n_best": 2, "max_length": 9}):
+        made = PredictOptions(drafter=Maker(), **options)
+        for _ in range(2):
+            decoder.submit("CCO", made)
+    assert built == [1, 2]
+    answers = [result for _, result in sorted(decoder.finish())]
+    assert answers[6:] == list(model.predict(["CCO"] * 2, 2, max_length=9, drafter="none"))
