@@ -238,6 +238,7 @@ async function plan() {
   $("cancel").onclick = () => stop.abort();
   $("plan").disabled = true;
   $("planning").hidden = false;
+  $("form").classList.add("folded"); // so that a phone shows how far it is
   told.textContent = "Waiting for other searches …";
   try {
     const response = await request("/v1/plan", { smiles }, stop.signal);
