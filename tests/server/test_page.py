@@ -170,6 +170,7 @@ def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
     page.fill("#smiles", "CC(C)Cc1ccc(cc1)C(C)C(=O)NCCN1CCOCC1")
     page.click("#plan")
     page.get_by_text("molecules looked at in").wait_for()
+    assert is_in_view(page, page.locator("#cancel"))
     page.click("#cancel")
     page.wait_for_selector("#plan:enabled")
     assert page.inner_text("#form-error") == ""
@@ -177,6 +178,9 @@ def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
 
 def test_a_drawn_molecule_is_submitted_by_keyboard(page: Any) -> None:
     box = page.locator("#editor").bounding_box()
+    for row, column, name in ((0, 0, "Clear all"), (5, 1, "Chain"), (9, 1, "Benzene"), (12, 0, "")):
+        page.mouse.move(box["x"] + 12 + 21 * column, box["y"] + 12 + 21 * row)
+        assert page.get_attribute("#editor", "title") == name
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # a bond
     page.wait_for_timeout(300)
     drawn = page.input_value("#smiles")

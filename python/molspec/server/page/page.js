@@ -238,6 +238,7 @@ async function plan() {
   $("cancel").onclick = () => stop.abort();
   $("plan").disabled = true;
   $("planning").hidden = false;
+  $("form").classList.add("folded"); // so that a phone shows how far it is
   told.textContent = "Waiting for other searches …";
   try {
     const response = await request("/v1/plan", { smiles }, stop.signal);
@@ -560,6 +561,19 @@ async function save(form) {
 
 // ---- The editor: what is drawn is written, what is written is drawn
 
+/** What its buttons do, two a row; those with a letter say it themselves. */
+const TOOLS = [
+  ["Clear all", "Undo"], ["Lay out anew", "Zoom and turn"], ["Select"], [], ["Delete"], ["Bond", "Chain"], ["Wedge up", "Wedge down"],
+  ["Ring of 3", "Ring of 4"], ["Ring of 5", "Ring of 6"], ["Ring of 7", "Benzene"], ["Charge +", "Charge −"],
+];
+const TOOL_PIXELS = 21;
+
+function nameTool(event) {
+  const box = $("editor").getBoundingClientRect();
+  const [column, row] = [event.clientX - box.x - 2, event.clientY - box.y - 2].map((at) => Math.floor(at / TOOL_PIXELS));
+  $("editor").title = TOOLS[row]?.[column] ?? "";
+}
+
 async function loadEditor() {
   const { CanvasEditor, Molecule } = await import("/page/openchemlib.js");
   $("editor").replaceChildren();
@@ -569,6 +583,7 @@ async function loadEditor() {
     $("smiles").value = editor.getMolecule().toIsomericSmiles();
     $("smiles-error").textContent = "";
   });
+  $("editor").addEventListener("pointermove", nameTool);
   const draw = () => {
     try {
       editor.setMolecule(Molecule.fromSmiles($("smiles").value.trim().replaceAll(">", ".")));
