@@ -22,32 +22,15 @@ from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.cuda.graphs import Staged
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.packing import pack
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
+from tests.cuda.sessions import EmulatedEngine
 from tests.cuda.streams import Recorder, Streams
 from tests.engine.models import default_dtype
-
-
-class EmulatedEngine(CudaEngine):
-    """CudaEngine on the emulated machine."""
-
-    def __init__(self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True) -> None:
-        checkpoint = tiny.checkpoint()
-        self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
-        self._cuda = cuda
-        self.rounds_on_device = rounds_on_device
-        self.graphs = Recorder()
-        self._idle = []
-        self.session_count = 0
-
-    def _make(self, query_count: int) -> Caches:
-        self.session_count += 1
-        return Caches(self.packed, query_count, self._cuda.ops, self.graphs)
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:

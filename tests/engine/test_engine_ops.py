@@ -12,25 +12,20 @@ from molspec.engine.packing import pack
 from molspec.model.transformer import Transformer
 from tests import reference
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
-from tests.engine.trees import SHAPES, batch_of, random_batch
+from tests.engine.trees import batch_of, random_batch
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", ["one token, one node", "ragged", "more nodes than a chunk", "longest"]
+)
 def test_native_equals_reference(convention: str, shape: str) -> None:
     batch = batch_of(convention, shape)
     torch.testing.assert_close(
         batch.run(ops), batch.run(reference, torch.float64).float(), atol=2e-5, rtol=1e-5
     )
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-def test_bfloat16_equals_reference_with_rounded_inputs(convention: str) -> None:
-    # Both round the same inputs; sums in another order may round differently.
-    batch = batch_of(convention, "ragged", torch.bfloat16)
-    torch.testing.assert_close(batch.run(ops), batch.run(reference), atol=0.06, rtol=0.02)
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)

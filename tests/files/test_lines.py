@@ -115,7 +115,7 @@ def test_smiles_and_reactions_carry_identifiers() -> None:
     assert render("smi", UNFINISHED) == "\t4\t1\terror: unfinished\n"
     assert render("rsmi", ANSWERED).startswith("CO>>CCO\tm 1\t1\t")
     assert render("rsmi", ANSWERED, OutputContext("product", "product")).startswith("CCO>>CO\t")
-    reagents = replace(ANSWERED, result=replace(ANSWERED.result, query="CCO>N"))
+    reagents = replace(ANSWERED, query=Query("CCO>N"))
     assert render("rsmi", reagents, OutputContext("product", "product")).startswith("CCO>N>CO\t")
 
 
@@ -142,7 +142,8 @@ def test_no_cell_is_a_formula_of_a_spreadsheet(form: str, start: str) -> None:
     def cells(context: OutputContext) -> list[list[str]]:
         text = FORMATS[form].head(context)
         text += render(form, Answer(1, query, result, "note"), context)
-        text += render(form, Answer(1, query, Result(f"{start}X", error="-bad")), context)
+        failed = replace(query, smiles=f"{start}X")
+        text += render(form, Answer(1, failed, Result("X", error="-bad")), context)
         return list(csv.reader(StringIO(text), delimiter="," if form == "csv" else "\t"))
 
     escaped, raw = cells(context), cells(replace(context, raw_cells=True))

@@ -146,7 +146,7 @@ def test_a_product_with_an_element_that_no_reactant_has_is_marked() -> None:
         assert result.doubt(Prediction(answer, -1.0)) == expected
     assert Result("CCO").doubt(found[0]) == ""
     context = OutputContext("m", "product")
-    answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so", "CCO")
+    answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so")
     for name, form in FORMATS.items():
         assert form.render(answer, context).count("no reactant has Br") == 1, name
     assert "read so; impossible" in FORMATS["csv"].render(answer, context)

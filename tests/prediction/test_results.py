@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
+import sys
 from collections.abc import Callable
 from dataclasses import fields, make_dataclass
 from pathlib import Path
@@ -11,10 +13,18 @@ import pytest
 from pydantic import create_model
 
 from molspec import evaluation, files
+from molspec.decoding import Statistics
 from molspec.evaluation import Pair, Record
 from molspec.prediction import cache, results
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import Prediction, Result, answer_fields, given, merge_duplicates
+from molspec.prediction.results import (
+    Prediction,
+    Result,
+    Results,
+    answer_fields,
+    given,
+    merge_duplicates,
+)
 
 GLOWING = PredictOptions(temperature=0.5, samples=1)
 
@@ -64,6 +74,7 @@ def test_a_new_field_appears_everywhere(extended: Callable[..., Any]) -> None:
     record = Record.of(Pair("CCO", "CO"), answer.result, 0.5)
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
     assert cache._read(cache._written(answer.result)).predictions == answer.result.predictions
+    assert Results([answer.result], Statistics()).to_records()[0]["glow"] == glow
     (merged,) = merge_duplicates([[found, extended("CO", -1.0)]])
     assert merged.told()["glow"] == glow
 
@@ -101,3 +112,34 @@ def test_fields_name_options_that_there_are() -> None:
     known = {option.name for option in fields(PredictOptions)}
     for each in answer_fields():
         assert {*(each.by or {})} <= known
+
+
+def test_records_have_a_row_for_each_answer_or_error() -> None:
+    found = Result("CCO", (Prediction("OC", -0.5), Prediction("C(", -1.0, count=2)))
+    rows = Results([found, Result("C", error="bad")], Statistics()).to_records()
+    assert [(row["query"], row["rank"], row["canonical"], row["error"]) for row in rows] == [
+        ("CCO", 1, "CO", None),
+        ("CCO", 2, None, None),
+        ("C", None, None, "bad"),
+    ]
+    assert len({tuple(row) for row in rows}) == 1
+    assert {each.name for each in answer_fields()} < {*rows[0]}
+    assert (rows[0]["probability"], rows[1]["count"]) == (math.exp(-0.5), 2)
+    assert rows[2]["log_prob"] is rows[2]["probability"] is None
+
+
+def test_a_result_is_drawn_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Result("CCO", tuple(Prediction("OC" * n, -0.125 * n) for n in range(1, 14)))
+    shown = found._repr_html_()
+    assert shown.count("<svg") == 11
+    assert "88.2 %" in shown
+    assert "and 3 more" in shown
+    bad = Result("<script>" + 2000 * "C", (Prediction("<b>", -1.0),), error="<i>")._repr_html_()
+    assert "<script" not in bad
+    assert "<b>" not in bad
+    assert "&lt;script&gt;CC" in bad
+    assert len(bad) < 2500
+    assert "not SMILES: &lt;i&gt;" in Result("C", error="not SMILES: <i>")._repr_html_()
+    assert "None" in Result(None)._repr_html_()  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "rdkit.Chem.Draw", None)
+    assert "<svg" not in found._repr_html_()

@@ -13,7 +13,7 @@ from molspec.drafting import LookAhead
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import plain
-from tests.search.test_searches import answers, decode, model_with_ties, plain_answers
+from tests.search.plain import answers, decode, model_with_ties, plain_answers
 
 SHORT = tiny.QUERIES[:-1]
 MIN_LENGTH, MAX_LENGTH = 9, 14

@@ -41,7 +41,8 @@ _LOOKS: dict[str, dict[str, Any]] = {
 def url() -> Iterator[str]:
     limits = Limits()
     workers = {name: Worker(name, load(name)) for name in ("product", "retro")}
-    stock = Stock({"Nc1ccccc1": "aniline", _ACID: ""})
+    stock = Stock([_ACID])
+    stock.add("Nc1ccccc1", "aniline", "3 EUR/g")
     with serving(Service(workers, limits, stock)) as url:
         yield url
 
@@ -164,7 +165,7 @@ def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
     page.click("#plan")
     page.locator(".molecule svg").first.wait_for()
     assert page.inner_text("#form-error") == ""
-    page.get_by_text("for sale: aniline").first.wait_for()
+    page.get_by_text("for sale: aniline, 3 EUR/g").first.wait_for()
     page.get_by_text("Forward check: 9").first.wait_for()
     page.fill("#smiles", "CC(C)Cc1ccc(cc1)C(C)C(=O)NCCN1CCOCC1")
     page.click("#plan")

@@ -25,7 +25,9 @@ HOPELESS = "CC(C)Cc1ccc(cc1)C(C)C(=O)NCCN1CCOCC1"
 def service() -> Service:
     pytest.importorskip("syntheseus", reason="Syntheseus is not installed")
     retro = Worker("retro", load("retro", dtype="int8"))
-    return Service({"retro": retro}, Limits(), Stock({"Nc1ccccc1": "aniline", ACID: ""}))
+    stock = Stock([ACID])
+    stock.add("Nc1ccccc1", "aniline", "")
+    return Service({"retro": retro}, Limits(), stock)
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,7 @@ def predict_parquet_command(
         weights = loaded.identity.weights
         given = (str(source), weights, model.device, model.dtype, queries, options)
         if not _is_written(output, unfinished, repr(given)):
+            _begin(unfinished, repr(given))
             distributed.predict(
                 table,
                 model.model_name,
@@ -78,7 +79,7 @@ def predict_parquet_command(
 
 
 def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
-    """Whether this command has written all rows; otherwise `unfinished` has only the mark.
+    """Whether this command has written all rows.
 
     Raises UsageError if it has a file that this command has not written.
     """
@@ -91,6 +92,11 @@ def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
             return True
         if folder == output or folder.is_symlink() or not (begun or _is_empty(folder)):
             raise UsageError(f"{folder} is there already: take another folder")
+    return False
+
+
+def _begin(unfinished: Path, settings: str) -> None:
+    """Make the folder, or clear it, with its mark."""
     unfinished.mkdir(exist_ok=True)
     mark = unfinished / _MARK
     for path in unfinished.iterdir():
@@ -98,7 +104,6 @@ def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
             path.unlink()
     with open_unlinked(mark, "wb") as stream:
         write_whole(stream, settings.encode(), str(mark))
-    return False
 
 
 def _is_empty(folder: Path) -> bool:

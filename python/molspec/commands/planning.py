@@ -125,13 +125,11 @@ def plan_command(
             queries = opened.queries(source.column, source.id_column, "retro")
             reads = {**jobs.files_read(model, source), "--stock": stock}
             files.check_apart(reads, AnswerCache.files(cache))
+            about = f"Found with {model.model_name}, {model.dtype}; molspec {__version__}."
             results = jobs.open_results(
                 output,
                 formats.FORMATS[form],
-                OutputContext(
-                    *(model.model_name, "retro"),
-                    about=f"Found with {model.model_name}, {model.dtype}; molspec {__version__}.",
-                ),
+                OutputContext(model.model_name, "retro", about=about),
                 {
                     **model_settings(model.model_name, loaded.identity),
                     "n_best": n_best,
@@ -154,7 +152,7 @@ def plan_command(
                 backward = BackwardModel(
                     expander=expander, default_num_results=n_best, use_cache=True
                 )
-                planner = Planner(*(backward, for_sale, limits, algorithm), source.keep_salts)
+                planner = Planner(backward, for_sale, limits, algorithm, source.keep_salts)
                 return (planner.plan(query, number) for number, query in targets)
 
             targets = enumerate(rest, start=done + 1)
@@ -165,7 +163,9 @@ def plan_command(
             return in_processes(work, targets, count, failed, piece=1)
 
         status = jobs.run(
-            *(results, queries, plan),
+            results,
+            queries,
+            plan,
             source=opened.name,
             output=output.output_name,
             unit="targets",

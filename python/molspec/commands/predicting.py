@@ -183,8 +183,13 @@ def _results(
         f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
     )
     context = OutputContext(
-        *(model.model_name, loaded.task, output.as_written, about),
-        *(files.further_columns(options), copied, raw_cells),
+        model.model_name,
+        loaded.task,
+        output.as_written,
+        about,
+        further_columns=files.further_columns(options),
+        copied_columns=copied,
+        raw_cells=raw_cells,
     )
     _check_copied(copied, form, context)
     settings = {
@@ -196,11 +201,8 @@ def _results(
         "copy_column": list(copied),
         "raw_cells": raw_cells,
     }
-    return jobs.open_results(
-        *(output, FORMATS[form], context, settings),
-        jobs.files_read(model, source),
-        output.part_size,
-    )
+    reads = jobs.files_read(model, source)
+    return jobs.open_results(output, FORMATS[form], context, settings, reads, output.part_size)
 
 
 def _check_task(form: str, loaded: Model) -> None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from molspec.commands.flags import with_flags
+from molspec.commands.flags import Given, ModelFlags, with_flags
 from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
 from molspec.common.workers import MOST
 from molspec.server.limits import Limits
@@ -41,13 +41,6 @@ def serve_command(
     processes: Annotated[
         int, typer.Option(min=1, max=MOST, help="Processes with the models, on one port.")
     ] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each process on the CPU.")] = 1,
-    device: Annotated[
-        str, typer.Option(help="cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
-    ] = "cpu",
-    dtype: Annotated[
-        str, typer.Option(help="float32; bfloat16: faster; int8: faster still, rougher.")
-    ] = "float32",
     batch_size: Annotated[int, typer.Option(min=1, help="Queries decoded together.")] = 32,
     api_key_file: Annotated[
         Path | None, typer.Option(help="File of keys, one on each line; requests need one of them.")
@@ -85,6 +78,7 @@ def serve_command(
         bool, typer.Option("--access-log", help="Log a line for each request, without its body.")
     ] = False,
     *,
+    model: Annotated[dict[str, Any], Given(ModelFlags, ("device", "dtype", "threads"))],
     limits: Limits,
 ) -> None:
     """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
@@ -93,9 +87,17 @@ def serve_command(
             from molspec.server.serving import Settings, listen, run, run_many
         keys = _keys(api_key_file)
         settings = Settings(
-            *(_models(models), device, dtype, threads, batch_size),
-            *(limits, keys, _hosts(host, allowed_host), _origins(allowed_origin or (), keys)),
-            *(log_level, access_log, stock, match),
+            _models(models),
+            **model,
+            batch_size=batch_size,
+            limits=limits,
+            keys=keys,
+            hosts=_hosts(host, allowed_host),
+            origins=_origins(allowed_origin or (), keys),
+            log_level=log_level,
+            access_log=access_log,
+            stock=stock,
+            match=match,
         )
         tell = partial(_print_address, [name for name, _ in settings.models])
         with listen(host, port) as taken:

@@ -140,6 +140,9 @@ def train_command(
     ] = False,
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Train even if the minutes are too few to learn from.")
+    ] = False,
     device: Device = None,
     threads: Threads = None,
 ) -> None:
@@ -163,11 +166,14 @@ def train_command(
                 prepared = data or [_prepared_sample(output)]
                 first = None if start is None else read_model(start)
             outcome = train(
-                *(prepared, output, whole),
+                prepared,
+                output,
+                whole,
                 start=first,
                 device=device,
                 decode=_decode,
                 threads=threads,
+                anyway=anyway or sample,
             )
     if processes.is_lead:
         _print_outcome(outcome)
@@ -194,7 +200,9 @@ def cooldown_command(
         print_logs("molspec.training")
         with joined() as processes:
             outcome = cool_down(
-                *(run, data, output),
+                run,
+                data,
+                output,
                 share=share,
                 steps=steps,
                 device=device,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from molspec.common.task import Task
@@ -53,30 +53,24 @@ class Answer:
     #: The number of the query in its file, from 1.
     number: int
     query: Query
+    #: Of the SMILES that was decoded, which may be another one than the query's.
     result: Result
     #: The SMILES that was decoded in place of the query, and why; "" for the query itself.
     note: str = ""
-    #: The SMILES that was decoded; "" for the query itself.
-    decoded: str = ""
 
     @property
     def identifier(self) -> str:
         """The query's name, or its number if it has none."""
         return self.query.name or str(self.number)
 
-    def doubt(self, prediction: Prediction) -> str:
-        """`Result.doubt`, of the SMILES that was decoded."""
-        result = replace(self.result, query=self.decoded) if self.decoded else self.result
-        return result.doubt(prediction)
-
     def note_on(self, prediction: Prediction) -> str:
         """The note, with that of one of the answers."""
-        return "; ".join(filter(None, (self.note, self.doubt(prediction))))
+        return "; ".join(filter(None, (self.note, self.result.doubt(prediction))))
 
     @property
     def error(self) -> str | None:
         """Why there is no answer, otherwise None."""
-        return self.result.error
+        return self.query.error or self.result.error
 
     @property
     def is_refused(self) -> bool:

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from molspec.prediction.results import Prediction
 
 #: Columns of a table, which has a row for each prediction, or one with the error.
-COLUMNS = (
-    *("id", "query", "rank", "canonical", "probability", "log_prob"),
-    *("finished", "smiles", "note", "error"),
-)
+_OF_PREDICTIONS = ("canonical", "probability", "log_prob", "finished", "smiles")
+COLUMNS = ("id", "query", "rank", *_OF_PREDICTIONS, "note", "error")
 
 
 def jsonl(answer: Answer, context: OutputContext) -> str:
@@ -31,16 +29,16 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
     result = answer.result
     values: dict[str, Any] = {
         "id": answer.identifier,
-        "query": result.query,
+        "query": answer.query.smiles,
         "predictions": [
             {
                 **prediction.told(),
-                **({"note": doubt} if (doubt := answer.doubt(prediction)) else {}),
+                **({"note": doubt} if (doubt := result.doubt(prediction)) else {}),
             }
             for prediction in result.predictions
         ],
         "note": answer.note or None,
-        "error": result.error,
+        "error": answer.error,
     }
     if context.copied_columns:
         values["columns"] = copied(answer, context)
@@ -102,23 +100,21 @@ def columns(context: OutputContext) -> tuple[str, ...]:
 
 def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
     """A row for each prediction, or one with the error."""
-    result = answer.result
-    for rank, prediction in enumerate(result.predictions, start=1):
-        yield (
-            *(answer.identifier, result.query, str(rank), prediction.canonical or ""),
-            *(probability(prediction), cell(prediction.log_prob)),
-            *(cell(prediction.finished), prediction.smiles),
-            *(answer.note_on(prediction), ""),
-            *(cell(getattr(prediction, name)) for name in context.further_columns),
-            *answer.query.columns,
-        )
-    if not result.predictions:
-        yield (
-            *(answer.identifier, result.query, "", "", "", "", "", ""),
-            *(answer.note, result.error or ""),
-            *("" for _ in context.further_columns),
-            *answer.query.columns,
-        )
+    shared = {"id": answer.identifier, "query": answer.query.smiles}
+    found = [
+        {
+            **{name: cell(value) for name, value in prediction.to_json().items()},
+            **shared,
+            "rank": str(rank),
+            "canonical": prediction.canonical or "",
+            "probability": probability(prediction),
+            "note": answer.note_on(prediction),
+        }
+        for rank, prediction in enumerate(answer.result.predictions, start=1)
+    ]
+    for values in found or [{**shared, "note": answer.note, "error": answer.error or ""}]:
+        cells = (values.get(name, "") for name in (*COLUMNS, *context.further_columns))
+        yield (*cells, *answer.query.columns)
 
 
 def smiles(answer: Answer, context: OutputContext) -> str:
@@ -129,7 +125,7 @@ def smiles(answer: Answer, context: OutputContext) -> str:
 def reactions(answer: Answer, context: OutputContext) -> str:
     """Reaction SMILES, identifier, rank, probability, doubt."""
     assert context.task is not None  # checked by the command
-    written = partial(reaction_smiles, context.task, answer.result.query.strip())
+    written = partial(reaction_smiles, context.task, answer.query.smiles.strip())
     return _written_lines(answer, context, written)
 
 
@@ -137,7 +133,7 @@ def _written_lines(answer: Answer, context: OutputContext, written: Callable[[st
     result = answer.result
 
     def doubted(prediction: Prediction) -> list[str]:
-        return [doubt] if (doubt := answer.doubt(prediction)) else []
+        return [doubt] if (doubt := result.doubt(prediction)) else []
 
     cells = [
         (written(text), answer.identifier, str(rank), probability(prediction), *doubted(prediction))
@@ -146,23 +142,23 @@ def _written_lines(answer: Answer, context: OutputContext, written: Callable[[st
         for rank, prediction in enumerate(result.predictions, start=1)
     ]
     if not result.predictions:
-        cells = [("", answer.identifier, "", f"error: {result.error or 'no answer'}")]
+        cells = [("", answer.identifier, "", f"error: {answer.error or 'no answer'}")]
     return "".join("\t".join(map(one_line, row)) + "\n" for row in cells)
 
 
 def for_people(answer: Answer, context: OutputContext) -> str:
     """The query, then its answers below each other."""
     result = answer.result
-    lines = ["  ".join(filter(None, map(one_line, (result.query, answer.query.name))))]
+    lines = ["  ".join(filter(None, map(one_line, (answer.query.smiles, answer.query.name))))]
     if answer.note:
         lines.append(f"   note: {answer.note}")
     if not result.predictions:
-        lines.append(f"   error: {result.error or 'no answer'}")
+        lines.append(f"   error: {answer.error or 'no answer'}")
     for rank, prediction in enumerate(result.predictions, start=1):
         percent = 100 * math.exp(prediction.log_prob)
         shown = context.shown(prediction)
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
-        for remark in (*prediction.remarks(), answer.doubt(prediction)):
+        for remark in (*prediction.remarks(), result.doubt(prediction)):
             what += f"  ({remark})" if remark else ""
         lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
     return "\n".join(lines) + "\n"

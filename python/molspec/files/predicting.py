@@ -97,6 +97,4 @@ def prepare_query(query: Query, main: bool) -> PreparedQuery:
 
 def answer_to(number: int, prepared: PreparedQuery, result: Result) -> Answer:
     """The answer to a query from the result of its prepared query."""
-    error = prepared.query.error or result.error
-    result = replace(result, query=prepared.query.smiles, error=error)
-    return Answer(number, prepared.query, result, prepared.note, prepared.smiles)
+    return Answer(number, prepared.query, result, prepared.note)

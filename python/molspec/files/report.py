@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from molspec.files.answer import Answer, OutputContext
 from molspec.files.lines import fault, one_line
 
 if TYPE_CHECKING:
-    from rdkit import Chem
-
     from molspec.prediction.results import Prediction
 
-#: Pixels of an angstrom: bonds have the same length in every drawing, whose size varies.
-_SCALE = 19.0
-_AS_LARGE_AS_NEEDED = (-1, -1)
-#: Larger molecules are shown as text: RDKit would lay out their drawing for minutes.
-_LONGEST_DRAWN, _MOST_ATOMS_DRAWN = 1000, 400
 #: Titles, and the names of queries and answers, by task.
 _WORDS = {
     "retro": ("Predicted reactants", "product", "reactants"),
@@ -69,7 +62,7 @@ def section(answer: Answer, context: OutputContext) -> str:
         '<section><div class="query">',
         f"<h2>{escape(one_line(answer.identifier))}</h2>",
         f'<span class="label">{query}</span>',
-        *drawn(result.query),
+        *drawn(answer.query.smiles),
     ]
     if answer.note:
         parts.append(f'<p class="note">{escape(answer.note)}</p>')
@@ -77,10 +70,10 @@ def section(answer: Answer, context: OutputContext) -> str:
     if result.predictions:
         parts.append('<ol class="answers">')
         for rank, prediction in enumerate(result.predictions, start=1):
-            parts += _item(rank, prediction, answered, context, answer.doubt(prediction))
+            parts += _item(rank, prediction, answered, context, result.doubt(prediction))
         parts.append("</ol>")
     else:
-        parts.append(f'<p class="error">{escape(result.error or "no answer")}</p>')
+        parts.append(f'<p class="error">{escape(answer.error or "no answer")}</p>')
     return "\n".join([*parts, "</section>\n"])
 
 
@@ -102,43 +95,8 @@ def _item(
 
 def drawn(smiles: str) -> Iterator[str]:
     """A drawing, if there is a molecule, above the text."""
-    drawing = _drawing(smiles)
-    if drawing is not None:
-        yield drawing
+    from molspec.text.drawing import drawing
+
+    if (found := drawing(smiles)) is not None:
+        yield found
     yield f"<code>{escape(one_line(smiles))}</code>"
-
-
-def _drawing(smiles: str) -> str | None:
-    """An SVG element; None if it is not a molecule to RDKit, such as `reactants>reagents`."""
-    from rdkit import Chem
-
-    from molspec.text import quiet, too_many_rings
-
-    if len(smiles) > _LONGEST_DRAWN:
-        return None
-    with quiet():
-        if too_many_rings(smiles):
-            return None
-        molecule = Chem.MolFromSmiles(smiles.strip())  # its > may be of a bond, ->
-        if molecule is None:
-            molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
-        if molecule is None or not 0 < molecule.GetNumAtoms() <= _MOST_ATOMS_DRAWN:
-            return None
-        return svg(molecule)
-
-
-def svg(molecule: Chem.Mol, adjust: Callable[[Any], None] = lambda _: None, **marks: Any) -> str:
-    """An SVG element of a molecule.
-
-    adjust: changes RDKit's drawing options. marks: further arguments of `PrepareAndDrawMolecule`.
-    """
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
-    options = drawer.drawOptions()
-    options.scalingFactor = _SCALE
-    adjust(options)
-    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule, **marks)
-    drawer.FinishDrawing()
-    text = str(drawer.GetDrawingText())
-    return text[text.index("<svg") :].strip()

@@ -89,12 +89,12 @@ def write_records(answer: Answer, context: OutputContext) -> str:
 
 
 def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
-    result = answer.result
-    shared = {"query": result.query, "note": answer.note, "error": result.error or ""}
+    predictions = answer.result.predictions
+    shared = {"query": answer.query.smiles, "note": answer.note, "error": answer.error or ""}
     shared = {**copied(answer, context), **shared}
-    if not result.predictions:
+    if not predictions:
         yield _with_fields(None, answer.identifier, shared)
-    for rank, prediction in enumerate(result.predictions, start=1):
+    for rank, prediction in enumerate(predictions, start=1):
         fields = {
             **shared,
             "note": answer.note_on(prediction),

@@ -72,6 +72,12 @@ class Stock(dict[str, str]):
         """The price of what is bought for a molecule, "" if it has none."""
         return self.prices.get(self.key(smiles), "")
 
+    def offer(self, smiles: str) -> str | None:
+        """The name and the price of what is bought, None if it is not for sale."""
+        if smiles not in self:
+            return None
+        return ", ".join(filter(None, (self.get(smiles), self.price(smiles))))
+
     def add(self, smiles: str, name: str, price: str) -> None:
         """Add a molecule unless one that matches has a name or a price already."""
         key = self.key(smiles)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
+from html import escape
 from itertools import chain
 from typing import Any
 
@@ -14,9 +15,12 @@ from molspec.common.task import Task, reaction_smiles
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise, elements, plain_smiles
+from molspec.text.drawing import drawing
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
+#: Answers that a notebook shows, and characters of a text.
+_MOST_SHOWN, _LONGEST_SHOWN = 10, 1000
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,8 @@ class Prediction:
         verification="relaxed",
     )
     #: Their sum is log_prob, to the bit, unless answers were merged.
-    token_log_probs: tuple[float, ...] | None = field(
-        default=None,
-        metadata={
-            "help": "Of each token, and of EOS if it is finished.",
-            "by": {"token_log_probs": True},
-            "recorded": False,
-        },
+    token_log_probs: tuple[float, ...] | None = given(
+        None, "Of each token, and of EOS if it is finished.", token_log_probs=True
     )
 
     @cached_property
@@ -193,6 +192,17 @@ class Result:
         new = ", ".join(new_elements(self.query, prediction.smiles, self.task))
         return f"impossible: no reactant has {new}" if new else ""
 
+    def _repr_html_(self) -> str:
+        """Drawings of the query and its best answers, for notebooks."""
+        answers = [
+            (f"{100 * math.exp(min(0.0, each.log_prob)):.1f} %", each.canonical or each.smiles)
+            for each in self.predictions[:_MOST_SHOWN]
+        ]
+        rows = "".join(_row(label, text) for label, text in [("query", self.query), *answers])
+        rest = len(self.predictions) - len(answers)
+        last = f"and {rest} more" if rest else self.error or ""
+        return f"<table>{rows}<caption>{escape(last[:_LONGEST_SHOWN])}</caption></table>"
+
 
 class Results(list[Result]):
     """Results in the order of the queries, with the `statistics` of decoding them."""
@@ -200,6 +210,37 @@ class Results(list[Result]):
     def __init__(self, results: Iterable[Result], statistics: Statistics) -> None:
         super().__init__(results)
         self.statistics = statistics
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A row for each answer, or one with the error, all with the same names.
+
+        `pandas.DataFrame` and `polars.DataFrame` take them.
+        """
+        names = [each.name for each in answer_fields()]
+        return [
+            {
+                "query": result.query,
+                "rank": rank if values else None,
+                "probability": math.exp(values["log_prob"]) if values else None,
+                **{name: values.get(name) for name in names},
+                "error": result.error,
+            }
+            for result in self
+            for rank, values in enumerate(
+                [each.to_json() for each in result.predictions] or [{}], start=1
+            )
+        ]
+
+
+def _row(label: str, text: object) -> str:
+    """A molecule in a table of HTML; RDKit may be unable to draw here."""
+    shown = str(text)
+    try:
+        drawn = drawing(shown) or ""
+    except ImportError:
+        drawn = ""
+    code = f"<code>{escape(shown[:_LONGEST_SHOWN])}</code>"
+    return f"<tr><th>{label}</th><td>{drawn}</td><td>{code}</td></tr>"
 
 
 def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:

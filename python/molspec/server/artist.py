@@ -18,9 +18,9 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 from rdkit.Geometry import Point3D
 
-from molspec.files.report import svg
 from molspec.server.reaction_center import Change, changes
 from molspec.text import is_one_word, quiet, read_smiles, too_many_rings, write_smiles
+from molspec.text.drawing import svg
 
 #: Drawings that wait, and seconds for which they do; then they are refused.
 _MOST_WAITING, _LONGEST_WAIT = 64, 10

@@ -29,7 +29,7 @@ class Drawing(BaseModel):
     smiles: str
     svg: str
     for_sale: Annotated[
-        str | None, Field(description='Its name in the stock, "" if it has none there.')
+        str | None, Field(description='Its name and price in the stock, "" if it has none there.')
     ] = None
 
 
@@ -52,11 +52,12 @@ def make_router(service: Service) -> APIRouter:
                 drawings = Drawings(**await service.artist.draw(body.smiles, body.product))
         except asyncio.TimeoutError:
             raise BusyError(1, "drawings") from None
-        if service.stock is not None:
-            every = [*drawings.molecules, *filter(None, [drawings.product])]
-            names = await service.in_pieces(service.stock.get, [each.smiles for each in every])
-            for each, name in zip(every, names, strict=True):
-                each.for_sale = name
+        if service.stock is None:
+            return drawings
+        every = [*drawings.molecules, *filter(None, [drawings.product])]
+        offers = await service.in_pieces(service.stock.offer, [each.smiles for each in every])
+        for each, offered in zip(every, offers, strict=True):
+            each.for_sale = offered
         return drawings
 
     return router

@@ -100,7 +100,7 @@ def make_router(service: Service) -> APIRouter:
         if not service.plans:
             raise HTTPException(404, "this server does not plan: it has no stock, or no Syntheseus")
         if waiting >= _MOST_WAITING:
-            raise BusyError(round(_SECONDS))
+            raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):
             most = min(body.seconds or _SECONDS, service.limits.seconds)
             limits = Limits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)

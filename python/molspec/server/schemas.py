@@ -52,27 +52,24 @@ def _option_fields() -> dict[str, Any]:
 
 
 def _prediction_fields() -> dict[str, Any]:
-    """A field of an answer for each of `Prediction`."""
-    return {
+    """A field of an answer for each of `Prediction`, and its mark."""
+    described: dict[str, Any] = {
         each.name: (
             Annotated[each.kind, Field(description=each.help)],
             ... if each.by is None else each.default,
         )
         for each in answer_fields()
     }
+    note = Field(description="Why it is impossible as it stands; omitted if it is not.")
+    return {**described, "note": (Annotated[str | None, note], None)}
 
 
-_Note = Annotated[
-    str | None, Field(description="Why it is impossible as it stands; omitted if it is not.")
-]
 if TYPE_CHECKING:
     _Options = _Body
     PredictionItem = BaseModel
 else:
     _Options = create_model("_Options", __base__=_Body, **_option_fields())
-    PredictionItem = create_model(
-        "PredictionItem", __doc__="An answer.", **_prediction_fields(), note=(_Note, None)
-    )
+    PredictionItem = create_model("PredictionItem", __doc__="An answer.", **_prediction_fields())
 
 
 class PredictBody(_Options):

@@ -160,11 +160,18 @@ def check_smiles(smiles: object) -> str:
 
 
 def check_sides(sides: Sequence[str]) -> None:
-    """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit."""
+    """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit.
+
+    Also for `~` at a metal without charge, which may join a ligand or another molecule.
+    """
     for side in sides:
         molecule, log = _parse(side)
         if molecule is None:
             raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
+        for bond in molecule.GetBonds() if "~" in side else ():
+            ends = (bond.GetBeginAtom(), bond.GetEndAtom())
+            if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
+                raise InvalidSmilesError(f"a bond ~ at a metal: {side}: expected a dot, or a bond")
 
 
 def canonical_query(smiles: object) -> str:
@@ -177,6 +184,7 @@ def canonical_query(smiles: object) -> str:
 
 def canonical_sides(sides: Sequence[str]) -> str:
     """`canonical_query` of the sides of a text, see `sides_of`."""
+    check_sides([side for side in sides if "~" in side])
     canonical = [canonicalise(side) if side else "" for side in sides]
     written = [side for side in canonical if side is not None]
     if len(written) < len(canonical):
@@ -227,7 +235,6 @@ def _sides(smiles: object) -> list[str]:
 
 def sides_of(text: str) -> list[str]:
     """The sides of a checked text of tokens. Raises InvalidSmilesError unless it has one or two."""
-    _check_joins(text)
     parts = reaction_sides(text)
     if len(parts) > 2:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
@@ -239,16 +246,6 @@ def sides_of(text: str) -> list[str]:
 def _check_bonds(text: str, fault: str = "it has a dative bond: ") -> None:
     if has_dative_bond(text):
         raise InvalidSmilesError(f"{fault}{text}: expected bonds that SMILES has")
-
-
-def _check_joins(text: str) -> None:
-    """Raise InvalidSmilesError for `~` at a metal without charge: a ligand, or another molecule."""
-    for side in reaction_sides(text) if "~" in text else ():
-        molecule, _ = _parse(side)
-        for bond in () if molecule is None else molecule.GetBonds():
-            ends = (bond.GetBeginAtom(), bond.GetEndAtom())
-            if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
-                raise InvalidSmilesError(f"a bond ~ at a metal: {text}: expected a dot, or a bond")
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

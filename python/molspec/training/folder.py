@@ -145,9 +145,8 @@ class Folder:
             vocabulary, start_id = self._data.vocabulary, model.spec.start_id
             self._ngram = build_ngram(vocabulary, pairs, start_id=start_id)
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
-        card = write_card(
-            *(self.path.name, model.spec, self._data.description, numbers, best, self._start)
-        )
+        told = self._data.description
+        card = write_card(self.path.name, model.spec, told, numbers, best, self._start)
         checkpoint = Checkpoint(
             model.spec,
             weights,

@@ -19,7 +19,6 @@ from molspec._native import (
     BeamSpec,
     GuessModel,
     Hypothesis,
-    NoDraftOptions,
     SpeculativeBeamSpec,
     WindowOptions,
 )
@@ -251,11 +250,11 @@ class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
     def _sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
         """The sizes of SBS that fits, with windows of at most 15 tokens or without drafts."""
         drafter = spec.drafter
-        if not isinstance(drafter, (WindowOptions, NoDraftOptions)):
+        drafted = DraftSizes.of(caches, drafter, guess)
+        if drafted is None or drafted.guess is not None:
             return None
         if isinstance(drafter, WindowOptions) and drafter.draft_length > LIMITS["draft_depth"]:
             return None
-        drafted = DraftSizes.of(caches, spec.drafter, guess)
         planned = spec.beam_size * (1 + drafted.limit)
         sizes = TreeSizes.of(
             spec,

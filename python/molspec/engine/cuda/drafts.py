@@ -33,13 +33,18 @@ class DraftSizes:
     min_log_prob: float = 0.0
 
     @classmethod
-    def of(cls, caches: Caches, options: DrafterOptions, model: GuessModel) -> DraftSizes:
-        """The sizes of a drafter's buffers."""
+    def of(cls, caches: Caches, options: DrafterOptions, model: GuessModel) -> DraftSizes | None:
+        """The sizes of a drafter's buffers; None if the drafts cannot be made on a device.
+
+        A guess there needs its n-gram model.
+        """
         if isinstance(options, WindowOptions):
             return cls(*options.tree_limits(caches.spec.max_positions))
         if isinstance(options, TreeOptions):
-            return cls(options.node_budget, 1, model, options.max_depth, options.min_log_prob)
-        return cls()
+            fits = guesses(model) and options.node_budget <= LIMITS["tree_nodes"]
+            limits = options.node_budget, 1, model, options.max_depth, options.min_log_prob
+            return cls(*limits) if fits else None
+        return cls() if isinstance(options, NoDraftOptions) else None
 
 
 class DeviceWindows:
@@ -84,13 +89,6 @@ class DeviceGuess:
         """Send the copy text of a query."""
         text = _bytes(self._model.text_row(source_ids))
         self._caches.outbox.put(text, self._texts[row, : len(text)])
-
-
-def takes(options: DrafterOptions, model: GuessModel) -> bool:
-    """Whether the drafts can be made on a device: a guess there needs its n-gram model."""
-    if isinstance(options, TreeOptions):
-        return guesses(model) and options.node_budget <= LIMITS["tree_nodes"]
-    return isinstance(options, (NoDraftOptions, WindowOptions))
 
 
 def guesses(model: GuessModel) -> bool:

@@ -53,9 +53,9 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
     @staticmethod
     def _sizes_of(spec: SequenceSpec, guess: GuessModel, caches: Caches) -> GreedySizes | None:
         """The sizes of greedy search whose drafts can be made on the device."""
-        if not drafts.takes(spec.drafter, guess):
-            return None
         drafted = DraftSizes.of(caches, spec.drafter, guess)
+        if drafted is None:
+            return None
         sizes = GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
         most_nodes = caches.step_size(caches.query_count * (1 + drafted.limit))
         return sizes if most_nodes * sizes.capacity < 2**31 else None
