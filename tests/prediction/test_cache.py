@@ -281,7 +281,7 @@ def test_errors_are_not_stored(tiny_model: Model, monkeypatch: pytest.MonkeyPatc
 
     cache = AnswerCache()
     with monkeypatch.context() as patch:
-        patch.setattr(QueryReader, "source", fail)
+        patch.setattr(QueryReader, "views", fail)
         assert cache.predict(tiny_model, ["CCO"], OPTIONS)[0].error == "MemoryError: no memory"
     assert cache.predict(tiny_model, ["CCO"], OPTIONS)[0].error is None
     long = "[H]C([H])([H])" + "C([H])([H])" * 198 + "C"
