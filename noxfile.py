@@ -24,7 +24,7 @@ OPENNMT = {
 }
 
 #: With what it needs but does not say: it imports pyarrow, of which newer ones ask for NumPy 2.
-AIZYNTHFINDER = ("aizynthfinder==4.4.1", "numpy<2", "pandas<3", "pyarrow<22")
+AIZYNTHFINDER = ("aizynthfinder==4.4.1", "numpy<2", "pandas<3", "pyarrow<22", "h5py")
 
 #: The oldest, and those that the suite was run with; the newest of each is taken.
 TORCH = ("2.11", "2.13", "2.14")

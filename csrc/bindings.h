@@ -5,8 +5,12 @@
 
 #include <pybind11/pybind11.h>
 
+#include <concepts>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace molspec {
 
@@ -21,6 +25,7 @@ struct Required {
   Value Struct::* at;
 
   pybind11::arg argument(const Struct& /*made*/) const { return pybind11::arg(name); }
+  bool is_given(const Struct& /*value*/, const Struct& /*made*/) const { return true; }
 };
 template <typename Struct, typename Value>
 struct Optional {
@@ -29,6 +34,7 @@ struct Optional {
   Value Struct::* at;
 
   pybind11::arg_v argument(const Struct& made) const { return pybind11::arg(name) = made.*at; }
+  bool is_given(const Struct& value, const Struct& made) const { return value.*at != made.*at; }
 };
 template <typename Struct, typename Value>
 Required(const char*, Value Struct::*) -> Required<Struct, Value>;
@@ -46,6 +52,28 @@ constexpr bool is_checked<Struct, std::void_t<decltype(&Struct::check)>> = true;
 #define OPTIONAL(Struct, field) \
   ::molspec::Optional { #field, &Struct::field }
 
+// Lets Python compare values, and name the fields that do not have their default.
+template <typename Struct, typename... Options, typename... Fields>
+void bind_value(pybind11::class_<Struct, Options...> bound, Fields... fields) {
+  bound
+      .def("__eq__",
+           [](const Struct& one, const pybind11::object& other) {
+             return pybind11::isinstance<Struct>(other) && one == other.cast<const Struct&>();
+           })
+      .def("__hash__",
+           [fields...](const Struct& value) {
+             return pybind11::hash(pybind11::make_tuple(value.*(fields.at)...));
+           })
+      .def_property_readonly("given", [fields...](const Struct& value) {
+        std::vector<std::string> names;
+        [[maybe_unused]] const auto add = [&](const auto& field) {
+          if (field.is_given(value, Struct{})) names.emplace_back(field.name);
+        };
+        (add(fields), ...);
+        return names;
+      });
+}
+
 // Lets Python make a struct of its fields, which check() then may refuse, and read them.
 template <typename Struct, typename... Options, typename... Fields>
 auto bind_fields(pybind11::class_<Struct, Options...> bound, Fields... fields) {
@@ -57,7 +85,17 @@ auto bind_fields(pybind11::class_<Struct, Options...> bound, Fields... fields) {
             }),
             pybind11::kw_only(), fields.argument(Struct{})...);
   (bound.def_readonly(fields.name, fields.at), ...);
+  if constexpr (std::equality_comparable<Struct>) bind_value(bound, fields...);
   return bound;
+}
+
+// A variant of bound types, as Python writes it.
+template <typename... Types>
+pybind11::object union_of(std::type_identity<std::variant<Types...>> /*variant*/) {
+  const pybind11::object either = pybind11::module_::import("operator").attr("or_");
+  pybind11::object all;
+  ((all = all ? either(all, pybind11::type::of<Types>()) : pybind11::type::of<Types>()), ...);
+  return all;
 }
 
 }  // namespace molspec

@@ -1,10 +1,9 @@
 """Makes small faults in the product, one at a time, and counts those that the tests find.
 
-`python -m tests.mutants` copies the checkout to build/mutants, changes a comparison, an operator, a
-constant or a condition there, or removes a statement, builds what the change touches, and runs the
-tests of that folder until one fails. A mutant that lives is a hole in the tests, or means the same
-as the code (`<` for `<=` where both are never equal): only a reader can tell. The seed gives the
-same mutants while their lines stay the same, so runs before and after a change compare.
+`python -m tests.mutants` copies the checkout to build/mutants, changes an operator, a constant or a
+condition there, or removes a statement, builds, and runs the tests of that folder until one fails.
+A mutant that lives is a hole in the tests or means the same as the code: only a reader can tell. A
+seed gives the same mutants while their lines stay, so runs before and after a change compare.
 
     python -m tests.mutants --seed 1 --count 50 --results killed.txt csrc/rules csrc/search
 
@@ -51,12 +50,8 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__
 """
 
 
-#: The file, the index of the line, the line, and what it becomes.
-Mutant = tuple[str, int, str, str]
-
-
-def mutants(folder: str) -> Iterator[Mutant]:
-    """Every mutant of a folder."""
+def mutants(folder: str) -> Iterator[tuple[str, int, str, str]]:
+    """Every mutant of a folder: the file, the index of the line, the line, what it becomes."""
     for path in sorted((ROOT / folder).rglob("*")):
         if path.suffix not in {".h", ".cpp", ".py"} or path.name.startswith("bind_"):
             continue
@@ -82,15 +77,11 @@ def configured() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
     where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
-    options = {
-        "CMAKE_BUILD_TYPE": "Debug",  # without optimisation over all files, which takes long
-        "CMAKE_CXX_FLAGS": "-O1",
-        "MOLSPEC_CUDA": "OFF",
-        "Python_EXECUTABLE": sys.executable,
-        "pybind11_DIR": where.strip(),
-    }
-    command = ("cmake", "-S", COPY / "tree", "-B", COPY / "build", "-G", "Ninja")
-    subprocess.run((*command, *(f"-D{key}={options[key]}" for key in options)), check=True)
+    # Debug is without optimisation over all files, which takes long.
+    options = ("-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS=-O1", "-DMOLSPEC_CUDA=OFF")
+    paths = (f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={where.strip()}")
+    command = ("cmake", "-S", COPY / "tree", "-B", COPY / "build", *options, *paths)
+    subprocess.run(command, check=True)
 
 
 def built() -> bool:
@@ -104,16 +95,11 @@ def built() -> bool:
 
 def passes(folders: Sequence[str], seconds: float) -> bool:
     """Whether all tests of these folders pass in the copy, in this time."""
-    paths = os.pathsep.join((str(COPY / "site"), str(COPY / "tree/python")))
+    environment = os.environ | {"PYTHONPATH": f"{COPY / 'site'}:{COPY / 'tree/python'}"}
     tests = (f"tests/{folder}" for folder in folders)
     command = (sys.executable, "-m", "pytest", "-x", "-n2", *tests)
-    started = subprocess.Popen(
-        command,
-        cwd=COPY / "tree",
-        env=os.environ | {"PYTHONPATH": paths},
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    where = {"cwd": COPY / "tree", "env": environment, "stdout": subprocess.DEVNULL}
+    started = subprocess.Popen(command, **where, start_new_session=True)
     try:
         return started.wait(seconds) == 0
     except subprocess.TimeoutExpired:
@@ -123,9 +109,8 @@ def passes(folders: Sequence[str], seconds: float) -> bool:
             os.killpg(started.pid, signal.SIGKILL)
 
 
-def outcome(mutant: Mutant, folders: Sequence[str]) -> str:
-    """Make the mutant in the copy, and take it back."""
-    name, index, _, new = mutant
+def outcome(name: str, index: int, new: str, folders: Sequence[str]) -> str:
+    """Change a line of the copy, and take the change back."""
     path = COPY / "tree" / name
     text = path.read_text()
     lines = text.splitlines()
@@ -146,11 +131,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=ROOT / "build/mutants.txt")
     given = parser.parse_args()
-    #: By the file and both lines, which stay if other lines change.
-    found = {
-        f"{each[0]}: {each[2].strip()} -> {each[3].strip()}": (each, TESTS[folder])
+    found = {  # by the file and both lines, which stay if other lines change
+        f"{path}: {old.strip()} -> {new.strip()}": (path, index, new, TESTS[folder])
         for folder in given.folders
-        for each in mutants(folder)
+        for path, index, old, new in mutants(folder)
     }
     drawn = sorted(found, key=lambda name: sha256(f"{given.seed} {name}".encode()).digest())
     configured()
@@ -160,7 +144,7 @@ def main() -> None:
     if given.results.is_file():
         lines = given.results.read_text().splitlines()
         known = {name: result for result, name in (line.split("\t") for line in lines)}
-    elif not passes(sorted({test for _, tests in found.values() for test in tests}), 3600):
+    elif not passes(sorted({test for *_, tests in found.values() for test in tests}), 3600):
         sys.exit("the tests fail as they are")
     counts: Counter[str] = Counter()
     for name in drawn:

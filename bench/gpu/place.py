@@ -11,9 +11,9 @@ import torch
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine import ops
+from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import Graphs
-from molspec.engine.cuda.session import CudaSession
 from molspec.prediction.model import Model
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -39,10 +39,10 @@ class EagerEngine(CudaEngine):
 
     library: Any
 
-    def _make(self, query_count: int) -> CudaSession:
+    def _make(self, query_count: int) -> Caches:
         with torch.inference_mode(False):
             graphs = Eager(self.packed.weights.device)
-            return CudaSession(self.packed, query_count, self.library, graphs)
+            return Caches(self.packed, query_count, self.library, graphs)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
-from molspec.engine.cuda.engine import Lease
+from molspec.engine.cuda.session import CudaSession
 from molspec.prediction.model import Model
 
 Options = dict[str, Any]
@@ -87,11 +87,11 @@ def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
         step = partial(session.step, nodes, paths, (48 + count + 15) // 16)
         row = {"nodes": count, "microseconds": 1e6 * _seconds(place, step, 50)}
         if place.device == "cuda":
-            assert isinstance(session, Lease)
-            inner = session._session
-            size = inner.step_size(count)
-            with inner.on_stream():
-                replay = partial(inner.graphs.run, size, partial(inner._launch, size))
+            assert isinstance(session, CudaSession)
+            caches = session._caches
+            size = caches.step_size(count)
+            with caches.on_stream():
+                replay = partial(caches.graphs.run, size, partial(session._launch, size))
                 row["microseconds_of_a_replay"] = _queued_microseconds(place, replay, 100)
         yield row
 

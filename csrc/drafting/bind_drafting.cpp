@@ -58,8 +58,8 @@ auto copy_text(const GuessModel& model, const Ids& source_ids) {
 }
 
 void bind_options(py::module_& module) {
-  py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>());
-  py::class_<ExternalOptions>(module, "ExternalOptions").def(py::init<>());
+  bind_value(py::class_<NoDraftOptions>(module, "NoDraftOptions").def(py::init<>()));
+  bind_value(py::class_<ExternalOptions>(module, "ExternalOptions").def(py::init<>()));
   bind_fields(py::class_<WindowOptions>(module, "WindowOptions"),
               REQUIRED(WindowOptions, draft_length), REQUIRED(WindowOptions, draft_count),
               REQUIRED(WindowOptions, even), REQUIRED(WindowOptions, dilution),
@@ -68,12 +68,7 @@ void bind_options(py::module_& module) {
   bind_fields(py::class_<TreeOptions>(module, "TreeOptions"), REQUIRED(TreeOptions, node_budget),
               REQUIRED(TreeOptions, max_depth), REQUIRED(TreeOptions, min_probability))
       .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
-  // The variant, as Python writes it.
-  const py::object either = py::module_::import("operator").attr("or_");
-  py::object options = module.attr("NoDraftOptions");
-  for (const char* name : {"WindowOptions", "TreeOptions", "ExternalOptions"})
-    options = either(options, module.attr(name));
-  module.attr("DrafterOptions") = options;
+  module.attr("DrafterOptions") = union_of(std::type_identity<DrafterOptions>());
 }
 
 }  // namespace

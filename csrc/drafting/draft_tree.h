@@ -73,6 +73,7 @@ struct TreeOptions {
   // Paths less likely than this are not drafted: their rows cost more than they save.
   float min_probability;
 
+  bool operator==(const TreeOptions&) const = default;
   float min_log_prob() const { return std::log(min_probability); }
   void check() const {
     require(node_budget >= 1, "node_budget", node_budget, "at least 1");

@@ -25,9 +25,13 @@ class Drafter {
   virtual void propose(const std::vector<int32_t>& token_ids, DraftTree& out) = 0;
 };
 
-struct NoDraftOptions {};
+struct NoDraftOptions {
+  bool operator==(const NoDraftOptions&) const = default;
+};
 // An external drafter drafts after the paths that the search gives it.
-struct ExternalOptions {};
+struct ExternalOptions {
+  bool operator==(const ExternalOptions&) const = default;
+};
 using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, ExternalOptions>;
 
 // Returns null for ExternalOptions.

@@ -22,6 +22,7 @@ struct WindowOptions {
   // Only windows that begin with the last generated token, which is then dropped.
   bool smart;
 
+  bool operator==(const WindowOptions&) const = default;
   void check() const {
     require(draft_length >= 1, "draft_length", draft_length, "at least 1");
     require(draft_count >= 1, "draft_count", draft_count, "at least 1");

@@ -23,6 +23,7 @@ struct Relaxed {
   double tau;              // and at most tau nats below the likeliest
   bool judged_by_drafter;  // takes the drafter's log-prob of it (the paper's earlier form)
 
+  bool operator==(const Relaxed&) const = default;
   void check() const {
     require(beta >= 1, "beta", beta, "at least 1");
     require(std::isfinite(tau) && tau >= 0, "tau", tau, "at least 0");

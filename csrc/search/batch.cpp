@@ -1,31 +1,34 @@
 #include "search/batch.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/require.h"
 
 namespace molspec {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+const Settings& settings(const SearchSpec& spec) {
+  return std::visit([](const Settings& its) -> const Settings& { return its; }, spec);
+}
+
+}  // namespace
 
 Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
-    : model_(std::move(model)), tree_(std::max(row_count, 0)) {
-  require(row_count >= 1, "row_count", row_count, "at least 1");
+    : model_(std::move(model)), tree_(row_count) {
   rows_.resize(static_cast<size_t>(row_count));
 }
 
-Batch::Query& Batch::row(int32_t index) {
-  require(index >= 0 && static_cast<size_t>(index) < rows_.size(), "row", index, "0 to ",
-          rows_.size() - 1);
-  return rows_[index];
-}
-
-void Batch::start(int32_t index, std::shared_ptr<SearchSpec> spec,
-                  const std::vector<int32_t>& source_ids, uint64_t query_key) {
-  Query& query = row(index);
-  if (query.live) throw_invalid("row ", index, " is taken");
+void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
+                  uint64_t query_key) {
+  Query& query = checked_row(rows_, index, false);
   if (query.spec != spec) {
-    query.search = spec->search({index, &tree_, &notes_, model_});
-    query.spec = std::move(spec);
+    const Row row{index, &tree_, &notes_, model_};
+    query.search = std::visit([&](const auto& kind) { return kind.search(row); }, spec);
+    query.spec = spec;
   }
   tree_.clear_staged();
   query.search->start(source_ids, query_key);
@@ -34,15 +37,16 @@ void Batch::start(int32_t index, std::shared_ptr<SearchSpec> spec,
 }
 
 void Batch::cancel(int32_t index) {
-  if (!row(index).live) throw_invalid("row ", index, " is free");
+  checked_row(rows_, index, true);
   tree_.clear_staged();
   free(index);
 }
 
 void Batch::free(int32_t index) {
-  row(index).live = false;
+  rows_[index].live = false;
   --live_count_;
   tree_.clear(index);
+  if (live_count_ == 0) noted_.clear();
 }
 
 std::vector<Path> Batch::paths() const {
@@ -74,17 +78,66 @@ std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) 
   if (tree_.staged().empty() && live_count_ > 0)
     throw_invalid("nothing is staged: expected plan() after start() and advance()");
   std::vector<Decoded> done;
+  size_t first = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (!rows_[i].live) continue;
     const auto index = static_cast<int32_t>(i);
-    if (rows_[i].search->advance(log_probs, vocab_size)) {
-      done.push_back(rows_[i].search->take());
+    Query& query = rows_[i];
+    note(query, first, log_probs, vocab_size);
+    if (query.search->advance(changed(query, first, log_probs, vocab_size), vocab_size)) {
+      done.push_back(take(query));
       free(index);
     }
-    log_probs += static_cast<int64_t>(rows_[i].staged_count) * vocab_size;
+    first += query.staged_count;
+    log_probs += static_cast<int64_t>(query.staged_count) * vocab_size;
   }
   tree_.clear_staged();
   return done;
+}
+
+void Batch::note(const Query& query, size_t first, const float* log_probs, int32_t vocab_size) {
+  if (!settings(*query.spec).token_log_probs) return;
+  noted_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
+  for (size_t i = first; i < first + query.staged_count; ++i, log_probs += vocab_size)
+    noted_[tree_.staged_slot(i)].assign(log_probs, log_probs + vocab_size);
+}
+
+const float* Batch::changed(const Query& query, size_t first, const float* log_probs,
+                            int32_t vocab_size) {
+  const Settings& its = settings(*query.spec);
+  if (!its.changes_rows()) return log_probs;
+  changed_.assign(log_probs, log_probs + query.staged_count * static_cast<size_t>(vocab_size));
+  float* row = changed_.data();
+  for (size_t i = first; i < first + query.staged_count; ++i, row += vocab_size)
+    its.change(row, tree_.staged()[i].position, model_->roles().special().eos);
+  return changed_.data();
+}
+
+Decoded Batch::take(Query& query) const {
+  Decoded decoded = query.search->take();
+  const Settings& its = settings(*query.spec);
+  std::vector<Hypothesis>& found = decoded.hypotheses;
+  // A beam may have more places than there are tokens that it may write.
+  const auto is_impossible = [](const Hypothesis& each) { return each.log_prob == -kInfinity; };
+  if (its.changes_rows())
+    found.erase(std::remove_if(found.begin(), found.end(), is_impossible), found.end());
+  if (its.token_log_probs && decoded.error.empty())
+    for (Hypothesis& hypothesis : found) hypothesis.token_log_probs = token_log_probs(hypothesis);
+  return decoded;
+}
+
+std::vector<float> Batch::token_log_probs(const Hypothesis& hypothesis) const {
+  const size_t length = hypothesis.token_ids.size() + hypothesis.finished;
+  std::vector<float> log_probs(length);
+  int32_t token_id =
+      hypothesis.finished ? model_->roles().special().eos : hypothesis.token_ids.back();
+  int32_t slot = hypothesis.slot;
+  for (auto each = log_probs.rbegin(); each != log_probs.rend(); ++each) {
+    *each = noted_[slot][token_id];
+    token_id = tree_.token_id(slot);
+    slot = tree_.parent(slot);
+  }
+  return log_probs;
 }
 
 }  // namespace molspec

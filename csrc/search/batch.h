@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "search/beam.h"
@@ -21,7 +22,7 @@ class Batch {
   // Begins a query in a free row. source_ids are in the target's vocabulary, without BOS and EOS;
   // a ForcedSpec takes the target instead. query_key identifies the query, for samples. Throws
   // std::invalid_argument for a row that is taken and for ids outside the vocabulary.
-  void start(int32_t row, std::shared_ptr<SearchSpec> spec, const std::vector<int32_t>& source_ids,
+  void start(int32_t row, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
              uint64_t query_key = 0);
   // Frees the row of a live query. Throws std::invalid_argument if the row is free.
   void cancel(int32_t row);
@@ -42,19 +43,26 @@ class Batch {
 
  private:
   struct Query {
-    std::shared_ptr<SearchSpec> spec;
-    std::unique_ptr<Search> search;  // reused by the next query with the same spec
+    std::optional<SearchSpec> spec;
+    std::unique_ptr<Search> search;  // reused by the next query with an equal spec
     size_t staged_count = 0;
     bool live = false;
   };
-  Query& row(int32_t index);
   void free(int32_t index);
+  Decoded take(Query& query) const;
+  // The part of Settings in advance(), for the query's staged nodes from `first` on.
+  void note(const Query& query, size_t first, const float* log_probs, int32_t vocab_size);
+  const float* changed(const Query& query, size_t first, const float* log_probs,
+                       int32_t vocab_size);
+  std::vector<float> token_log_probs(const Hypothesis& hypothesis) const;
 
   std::shared_ptr<const GuessModel> model_;
   TokenTree tree_;
   BeamNotes notes_;
   std::vector<Query> rows_;
-  std::vector<DraftTree> proposed_;  // the searches hold pointers into it until they advance
+  std::vector<DraftTree> proposed_;        // the searches hold pointers into it until they advance
+  std::vector<std::vector<float>> noted_;  // log-probs after evaluated nodes, by slot
+  std::vector<float> changed_;             // scratch
   int32_t live_count_ = 0;
 };
 

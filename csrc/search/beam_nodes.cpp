@@ -98,10 +98,16 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
   if (!out.empty() && !std::isfinite(out.front().log_prob)) out.clear();
 }
 
+Hypothesis hypothesis(const TokenTree& tree, const BeamEntry& entry, double log_prob) {
+  const int32_t node = entry.node;
+  const bool finished = entry.finished != 0;
+  return {tree.path(node), log_prob, finished, finished ? node : tree.parent(node)};
+}
+
 std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {
   std::vector<Hypothesis> hypotheses(std::min(beam.size(), static_cast<size_t>(n_best)));
   for (size_t i = 0; i < hypotheses.size(); ++i)
-    hypotheses[i] = {tree.path(beam[i].node), beam[i].log_prob, beam[i].finished != 0};
+    hypotheses[i] = hypothesis(tree, beam[i], beam[i].log_prob);
   return hypotheses;
 }
 

@@ -51,7 +51,8 @@ double beam_score(double log_prob, int32_t length, double length_penalty);
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out);
 
-// The first n_best of a beam with their tokens.
+// A hypothesis with its tokens; the first n_best of a beam.
+Hypothesis hypothesis(const TokenTree& tree, const BeamEntry& entry, double log_prob);
 std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best);
 
 }  // namespace molspec

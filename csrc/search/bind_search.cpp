@@ -100,7 +100,8 @@ void bind_decoded(py::module_& module) {
   module.attr("NON_FINITE") = kNoNumbers;
   bind_fields(py::class_<Hypothesis>(module, "Hypothesis"), REQUIRED(Hypothesis, token_ids),
               REQUIRED(Hypothesis, log_prob), REQUIRED(Hypothesis, finished),
-              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, tolerated));
+              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, tolerated),
+              OPTIONAL(Hypothesis, token_log_probs));
   bind_fields(
       py::class_<SearchStatistics>(module, "SearchStatistics"), REQUIRED(SearchStatistics, steps),
       REQUIRED(SearchStatistics, nodes), REQUIRED(SearchStatistics, drafted_tokens),
@@ -135,35 +136,31 @@ void bind_sampling(py::module_& module) {
   module.def("fixed_exp", &fixed_exp);
 }
 
-template <typename Spec, typename Base>
-using SpecClass = py::class_<Spec, Base, std::shared_ptr<Spec>>;
+// The settings of every search, then a search's own.
+template <typename Spec, typename... Fields>
+auto bind_spec(py::module_& module, const char* name, Fields... fields) {
+  return bind_fields(py::class_<Spec>(module, name), REQUIRED(Settings, max_length),
+                     OPTIONAL(Settings, min_length), OPTIONAL(Settings, token_log_probs),
+                     fields...);
+}
 
-// The options of every beam search, then a search's own.
+// The same, with the options of every beam search between them.
 template <typename Spec, typename... Fields>
 auto bind_list_spec(py::module_& module, const char* name, Fields... fields) {
-  return bind_fields(SpecClass<Spec, ListSpec>(module, name), REQUIRED(ListSpec, beam_size),
-                     REQUIRED(ListSpec, n_best), REQUIRED(ListSpec, max_length),
-                     OPTIONAL(ListSpec, length_penalty), fields...);
+  return bind_spec<Spec>(module, name, REQUIRED(ListSpec, beam_size), REQUIRED(ListSpec, n_best),
+                         OPTIONAL(ListSpec, length_penalty), fields...)
+      .def(
+          "length_norm",
+          [](const Spec& spec, int32_t length) { return length_norm(length, spec.length_penalty); },
+          py::arg("length"));
 }
 
 void bind_specs(py::module_& module) {
-  py::class_<SearchSpec, std::shared_ptr<SearchSpec>>(module, "SearchSpec");
   bind_fields(py::class_<Relaxed>(module, "Relaxed"), REQUIRED(Relaxed, beta),
               REQUIRED(Relaxed, tau), REQUIRED(Relaxed, judged_by_drafter));
-  bind_fields(SpecClass<SequenceSpec, SearchSpec>(module, "SequenceSpec"),
-              REQUIRED(SequenceSpec, max_length), REQUIRED(SequenceSpec, drafter),
-              OPTIONAL(SequenceSpec, relaxed), OPTIONAL(SequenceSpec, sampling),
-              OPTIONAL(SequenceSpec, samples), OPTIONAL(SequenceSpec, rejection));
-  SpecClass<ListSpec, SearchSpec>(module, "ListSpec")
-      .def_readonly("beam_size", &ListSpec::beam_size)
-      .def_readonly("n_best", &ListSpec::n_best)
-      .def_readonly("max_length", &ListSpec::max_length)
-      .def(
-          "length_norm",
-          [](const ListSpec& spec, int32_t length) {
-            return length_norm(length, spec.length_penalty);
-          },
-          py::arg("length"));
+  bind_spec<SequenceSpec>(module, "SequenceSpec", REQUIRED(SequenceSpec, drafter),
+                          OPTIONAL(SequenceSpec, relaxed), OPTIONAL(SequenceSpec, sampling),
+                          OPTIONAL(SequenceSpec, samples), OPTIONAL(SequenceSpec, rejection));
   bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(BeamSpec, finished_apart),
                            OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),
                            OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed),
@@ -172,7 +169,8 @@ void bind_specs(py::module_& module) {
   bind_list_spec<SpeculativeBeamSpec>(module, "SpeculativeBeamSpec",
                                       REQUIRED(SpeculativeBeamSpec, nucleus),
                                       REQUIRED(SpeculativeBeamSpec, drafter));
-  SpecClass<ForcedSpec, SearchSpec>(module, "ForcedSpec").def(py::init<>());
+  bind_spec<ForcedSpec>(module, "ForcedSpec");
+  module.attr("SearchSpec") = union_of(std::type_identity<SearchSpec>());
 }
 
 // Arguments of a step of the decoder.
@@ -264,8 +262,8 @@ void bind_batch(py::module_& module) {
   bound
       .def(py::init<int32_t, std::shared_ptr<GuessModel>>(), py::arg("row_count"),
            py::arg("guess_model").none(false))
-      .def("start", &Batch::start, py::arg("row"), py::arg("spec").none(false),
-           py::arg("source_ids"), py::arg("query_key") = 0)
+      .def("start", &Batch::start, py::arg("row"), py::arg("spec"), py::arg("source_ids"),
+           py::arg("query_key") = 0)
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<AdmittedTree>())

@@ -19,6 +19,7 @@ struct Sampling {
   std::optional<double> top_p;   // only the fewest likeliest tokens that reach this probability
   uint64_t seed = 0;
 
+  bool operator==(const Sampling&) const = default;
   // Throws std::invalid_argument, naming the option, if a value is invalid.
   void check() const;
 };

@@ -22,10 +22,15 @@ struct Hypothesis {
   std::vector<int32_t> token_ids;  // without BOS and EOS
   double log_prob = 0.0;           // natural log, sum over the tokens and EOS
   bool finished = false;           // EOS was reached
+  // The node whose log-probs chose the last token or EOS: it and those before it are in the tree
+  // until the query is done.
+  int32_t slot = TokenTree::kNone;
   // Of samples without replacement: the probability that it is among them.
   std::optional<double> inclusion = std::nullopt;
   // With relaxed verification: how many of its tokens are not the model's argmax.
   std::optional<int32_t> tolerated = std::nullopt;
+  // With Settings::token_log_probs: of each token, and of EOS. Their sum is log_prob, to the bit.
+  std::vector<float> token_log_probs = {};
 };
 
 struct SearchStatistics {
@@ -70,6 +75,16 @@ struct Row {
   int32_t bos() const { return model->roles().special().bos; }
   int32_t eos() const { return model->roles().special().eos; }
 };
+
+// A row of a batch that is live, or free. Throws std::invalid_argument if it is not, or if it does
+// not exist.
+template <typename Query>
+Query& checked_row(std::vector<Query>& rows, int32_t index, bool live) {
+  require(index >= 0 && static_cast<size_t>(index) < rows.size(), "row", index, "0 to ",
+          rows.size() - 1);
+  if (rows[index].live != live) throw_invalid("row ", index, live ? " is free" : " is taken");
+  return rows[index];
+}
 
 class Search {
  public:

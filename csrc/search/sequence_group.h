@@ -167,7 +167,7 @@ Verdict SequenceGroup::advance(Sequence& sequence, const float* log_probs, int32
   const Verdict verdict = relaxed ? accept_relaxed(team, *relaxed, row_.eos(), max_length, sequence)
                                   : accept_argmax(team, row_.eos(), max_length, sequence);
   sequence.live = verdict == Verdict::kContinues;
-  if (sequence.live) sequence.node = staged_[sequence.rows.back()];
+  if (verdict != Verdict::kNoNumbers) sequence.node = staged_[sequence.rows.back()];
   return verdict;
 }
 

@@ -63,21 +63,24 @@ class SequenceSearch final : public Search {
   }
 
   bool advance(const float* log_probs, int32_t vocab_size) override {
-    live_.clear();
+    bool live = false;
     for (size_t i = 0; i < sequences_.size(); ++i) {
-      Sequence& sequence = sequences_[i];
-      if (!sequence.live) continue;
+      if (!sequences_[i].live) continue;
       if (advance(i, log_probs, vocab_size) == Verdict::kNoNumbers) {
         decoded_.error = kNoNumbers;
+        live = false;
         break;
       }
-      if (sequence.live) live_.push_back(sequence.node);
+      live |= sequences_[i].live;
     }
-    if (live_.empty() || !decoded_.error.empty()) {
+    if (!live) {
       finish();
       return true;
     }
-    group_.keep(live_, false);
+    kept_.clear();
+    for (const Sequence& sequence : sequences_)
+      if (sequence.live || spec_.token_log_probs) kept_.push_back(sequence.node);
+    group_.keep(kept_, false);
     for (Sequence& sequence : sequences_)
       if (sequence.live) group_.grow(sequence);
     return false;
@@ -110,8 +113,8 @@ class SequenceSearch final : public Search {
       decoded_.statistics.accepted_tokens += sequence.accepted_tokens;
       decoded_.statistics.emitted_tokens += sequence.emitted_tokens;
       if (!decoded_.error.empty()) continue;
-      decoded_.hypotheses.push_back(
-          {std::move(sequence.token_ids), sequence.log_prob, sequence.finished != 0});
+      decoded_.hypotheses.push_back({std::move(sequence.token_ids), sequence.log_prob,
+                                     sequence.finished != 0, sequence.node});
       if (spec_.relaxed) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
     }
   }
@@ -123,7 +126,7 @@ class SequenceSearch final : public Search {
   std::vector<Sampler> samplers_;                      // of the sequences
   std::vector<const DraftTree*> drafts_;               // of the sequences, in this round
   std::unordered_map<int32_t, DraftTree> own_drafts_;  // after a node
-  std::vector<int32_t> live_;                          // scratch
+  std::vector<int32_t> kept_;                          // scratch
 };
 
 }  // namespace

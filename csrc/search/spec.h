@@ -1,12 +1,15 @@
-// The settings of one query's search, as plain values. The host builds a search from them, a
-// device its rounds.
+// The settings of one query's search, as plain values that compare. The host builds a search from
+// them, a device its rounds. Each has a check(), which throws std::invalid_argument and names the
+// setting if a value is invalid.
 
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "common/require.h"
 #include "drafting/drafter.h"
@@ -18,43 +21,56 @@ namespace molspec {
 class Search;
 struct Row;
 
-struct SearchSpec {
-  virtual ~SearchSpec() = default;
-  virtual std::unique_ptr<Search> search(const Row& row) const = 0;
+// The settings of every search. Batch applies all except max_length.
+struct Settings {
+  int32_t max_length;            // tokens of a hypothesis, EOS counted
+  int32_t min_length = 1;        // the same
+  bool token_log_probs = false;  // hypotheses have the log-prob of each token
+
+  bool operator==(const Settings&) const = default;
+  void check() const {
+    require(max_length >= 1, "max_length", max_length, "at least 1");
+    require(min_length >= 1 && min_length <= max_length, "min_length", min_length,
+            "1 to max_length ", max_length);
+  }
+  // Whether searches read other log-probs than the model's, as change() makes them.
+  bool changes_rows() const { return min_length > 1; }
+  // Changes the log-probs after a path of `length` tokens.
+  void change(float* log_probs, int32_t length, int32_t eos_id) const {
+    if (length + 1 < min_length) log_probs[eos_id] = -std::numeric_limits<float>::infinity();
+  }
 };
-// Each has a check(), which throws std::invalid_argument and names the option if a value is
-// invalid.
 
 // Greedy decoding, or `samples` samples with replacement.
-struct SequenceSpec : SearchSpec {
-  int32_t max_length;  // tokens emitted, EOS counted
+struct SequenceSpec : Settings {
   DrafterOptions drafter;
   std::optional<Relaxed> relaxed;    // greedy decoding that accepts some tokens beside the argmax
   std::optional<Sampling> sampling;  // of samples
   int32_t samples = 1;
   bool rejection = false;  // rejection sampling (rejection.h) decides on drafts, not the noise
 
+  bool operator==(const SequenceSpec&) const = default;
   void check() const {
-    require(max_length >= 1, "max_length", max_length, "at least 1");
+    Settings::check();
     require(samples >= 1, "samples", samples, "at least 1");
     require(samples == 1 || sampling, "samples", samples, "1 without sampling");
     require(!rejection || sampling, "rejection", "true", "sampling with it");
     if (relaxed && sampling) throw_invalid("relaxed is given with sampling: expected one of them");
   }
-  std::unique_ptr<Search> search(const Row& row) const override;
+  std::unique_ptr<Search> search(const Row& row) const;
 };
 
 // Options of every beam search.
-struct ListSpec : SearchSpec {
+struct ListSpec : Settings {
   int32_t beam_size;
   int32_t n_best;
-  int32_t max_length;  // tokens of a hypothesis, EOS counted
   double length_penalty = 0;
 
+  bool operator==(const ListSpec&) const = default;
   void check() const {
+    Settings::check();
     require(beam_size >= 1, "beam_size", beam_size, "at least 1");
     require(n_best >= 1 && n_best <= beam_size, "n_best", n_best, "1 to beam_size");
-    require(max_length >= 1, "max_length", max_length, "at least 1");
     require(std::isfinite(length_penalty) && length_penalty >= 0, "length_penalty", length_penalty,
             "at least 0");
   }
@@ -72,6 +88,7 @@ struct BeamSpec : ListSpec {
   bool proposed = false;  // drafts from an external drafter serve as guesses
   std::optional<Sampling> sampling;
 
+  bool operator==(const BeamSpec&) const = default;
   bool drafts() const { return steps > 0 && node_budget > 0; }
   void check() const {
     ListSpec::check();
@@ -81,23 +98,31 @@ struct BeamSpec : ListSpec {
     require(length_penalty == 0 || !sampling, "length_penalty", length_penalty, "0 with sampling");
     require(!finished_apart || !sampling, "finished_apart", "true", "false with sampling");
   }
-  std::unique_ptr<Search> search(const Row& row) const override;
+  std::unique_ptr<Search> search(const Row& row) const;
 };
 
 struct SpeculativeBeamSpec : ListSpec {
   float nucleus;
   DrafterOptions drafter;
 
+  bool operator==(const SpeculativeBeamSpec&) const = default;
   void check() const {
     ListSpec::check();
     require(nucleus > 0 && nucleus <= 1, "nucleus", nucleus, "more than 0, at most 1");
   }
-  std::unique_ptr<Search> search(const Row& row) const override;
+  std::unique_ptr<Search> search(const Row& row) const;
 };
 
 // Scores a given target: only its log-prob is computed.
-struct ForcedSpec : SearchSpec {
-  std::unique_ptr<Search> search(const Row& row) const override;
+struct ForcedSpec : Settings {
+  bool operator==(const ForcedSpec&) const = default;
+  void check() const {
+    Settings::check();
+    require(min_length == 1, "min_length", min_length, "1 with a given target");
+  }
+  std::unique_ptr<Search> search(const Row& row) const;
 };
+
+using SearchSpec = std::variant<SequenceSpec, BeamSpec, SpeculativeBeamSpec, ForcedSpec>;
 
 }  // namespace molspec

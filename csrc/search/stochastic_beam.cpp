@@ -92,8 +92,8 @@ class StochasticBeamSearch final : public BeamSearch {
       const BeamEntry& entry = lists_.beam[rank];
       const int32_t last = entry.node;
       const PathLogProbs path = entry.finished ? after(last, row_.eos()) : path_log_probs(last);
-      decoded_.hypotheses.push_back(
-          {row_.tree->path(last), path.own, entry.finished != 0, inclusion(path.drawn, threshold)});
+      decoded_.hypotheses.push_back(hypothesis(*row_.tree, entry, path.own));
+      decoded_.hypotheses.back().inclusion = inclusion(path.drawn, threshold);
     }
   }
 

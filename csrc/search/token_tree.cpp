@@ -1,8 +1,15 @@
 #include "search/token_tree.h"
 
+#include "common/require.h"
+
 namespace molspec {
 
 constexpr uint32_t kAllFree = (1u << kBlockPositions) - 1;
+
+TokenTree::TokenTree(int32_t row_count) {
+  require(row_count >= 1, "row_count", row_count, "at least 1");
+  blocks_.resize(static_cast<size_t>(row_count));
+}
 
 // The parent's block, or an empty one if that is full, so that the descendants fit there too.
 int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {

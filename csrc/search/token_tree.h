@@ -24,7 +24,8 @@ class TokenTree {
     int32_t token_id, position, path_begin, memory;
   };
 
-  explicit TokenTree(int32_t query_count) : blocks_(static_cast<size_t>(query_count)) {}
+  // Throws std::invalid_argument if row_count is below 1.
+  explicit TokenTree(int32_t row_count);
 
   // Adds a node after `parent`, or the BOS of a query if parent is kNone.
   int32_t add(int32_t query, int32_t parent, int32_t token_id);
@@ -54,6 +55,9 @@ class TokenTree {
   void clear_staged();
   const std::vector<StagedNode>& staged() const { return staged_; }
   const std::vector<int32_t>& path_slots() const { return path_slots_; }
+  int32_t staged_slot(size_t i) const {
+    return path_slots_[staged_[i].path_begin + staged_[i].position];
+  }
 
  private:
   struct Node {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from molspec.checkpoints import CheckpointError, read
+from molspec.checkpoints import CheckpointError, convert, read
 from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, VOCABULARIES, Chemformer, store
 from tests.checkpoints.damage import ABSENT, put
 from tests.checkpoints.twin import twin_logits
@@ -63,8 +63,16 @@ def test_error_names_folder_and_what_is_missing(save: Any, message: str) -> None
 def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     save(Chemformer(), "bart_vocab.txt")
     folder = save(Chemformer())
-    with pytest.raises(CheckpointError, match=r"has 2 vocabularies, .*: bart_vocab.json, bart"):
+    message = r"has 2 vocabularies; molspec convert --vocabulary names one: bart_vocab.json, bart"
+    with pytest.raises(CheckpointError, match=message):
         read(folder)
+    for name in VOCABULARIES:
+        converted = convert(folder, folder / f"of {name}", vocabulary=folder / name)
+        assert (
+            read(folder / f"of {name}").vocabulary.tokens == converted.vocabulary.tokens == TOKENS
+        )
+    with pytest.raises(CheckpointError, match=r"other\.txt: No such file"):
+        read(folder, folder / "other.txt")
     (folder / "bart_vocab.txt").unlink()
     (folder / "bart_vocab.json").write_text(json.dumps({"vocabulary": ["<PAD>", "C"]}))
     with pytest.raises(CheckpointError, match=r"bart_vocab.json lacks the special tokens \^, &, "):

@@ -306,7 +306,6 @@ def test_wrong_use_gives_a_one_line_error_and_status_2(
 @pytest.mark.parametrize(
     "arguments",
     [
-        "",
         "predcit C",
         "predict C --no-such-option",
         "predict C --format xml",
@@ -369,15 +368,20 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     for _ in range(2):
         assert run("convert", "retro", str(tmp_path / "mine"), "--dtype", "bfloat16") == 0
     assert read(tmp_path / "mine").dtype == "bfloat16"
-    assert run("convert", "retro", str(tmp_path / "mine")) == 2
-    assert run("convert", "retro", str(tmp_path / "other"), "--dtype", "int8") == 2
-    assert run("convert", str(tmp_path / "absent"), str(tmp_path / "other")) == 2
-    assert run.err == (
-        f"molspec: {tmp_path / 'mine'}: exists already\n"
-        "molspec: dtype is 'int8': expected one of float32, float16, bfloat16\n"
-        f"molspec: no model '{tmp_path / 'absent'}': expected product or retro, "
-        "or the path of a checkpoint\n"
-    )
+    mine, absent, other = (str(tmp_path / name) for name in ("mine", "absent", "other"))
+    for arguments, message in (
+        (("retro", mine), f"{mine}: exists already"),
+        (
+            ("retro", other, "--dtype", "int8"),
+            "dtype is 'int8': expected one of float32, float16, bfloat16",
+        ),
+        (
+            (absent, other),
+            f"no model '{absent}': expected product or retro, or the path of a checkpoint",
+        ),
+    ):
+        assert run("convert", *arguments) == 2
+        assert run.err == f"molspec: {message}\n"
 
 
 @pytest.mark.parametrize(
@@ -575,3 +579,8 @@ def test_a_resumed_evaluation_shows_its_progress(
     assert "20/40" in seen.replace(" ", "")
     assert "40/40" in seen
     assert "top-1 100.0 %" in seen
+
+
+def test_molspec_alone_lists_the_commands(run: Run, capfd: Captured) -> None:
+    assert run() == 0
+    assert "Find routes from purchasable molecules to targets." in capfd.readouterr().out

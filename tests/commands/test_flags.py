@@ -13,7 +13,7 @@ from pydantic import create_model
 from typer.testing import CliRunner
 
 from molspec.commands.flags import Given, ModelFlags, with_flags
-from molspec.common.fields import setting
+from molspec.common.fields import http_setting, setting
 from molspec.prediction.options import PredictOptions
 
 
@@ -54,9 +54,17 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
     """A new field becomes a flag, a field of a request's body and a row of the options page."""
     import molspec.server.schemas as schemas
 
+    group = "Light"
     extended = make_dataclass(
         "PredictOptions",
-        [("glow", Literal["dim", "bright"] | None, setting(None, "How it shines.", group="Light"))],
+        [
+            (
+                "glow",
+                Literal["dim", "bright"] | None,
+                http_setting(None, "How it shines.", group=group),
+            ),
+            ("lamp", str | None, setting(None, "The file of its lamp.", group=group)),
+        ],
         bases=(PredictOptions,),
         frozen=True,
     )
@@ -77,7 +85,9 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(schemas, "PredictOptions", extended)
     body = create_model("Body", **schemas._option_fields())
-    assert body.model_json_schema()["properties"]["glow"]["description"] == "How it shines."
+    properties = body.model_json_schema()["properties"]
+    assert properties["glow"]["description"] == "How it shines."
+    assert not {"lamp", "batch_size"} & set(properties)  # only some may be set from elsewhere
 
     path = Path(__file__).parents[2] / "docs" / "hooks.py"
     page = runpy.run_path(str(path))["options"](extended)

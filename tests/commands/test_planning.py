@@ -129,7 +129,7 @@ class TestWithSyntheseus:
         command = ("plan", "OCC", "--stock", str(stock), "--dtype", "int8")
         assert run(*command) == 0
         out, err = run.out, run.err
-        assert "in stock as ethanol, dry" in out
+        assert "in stock (ethanol, dry" in out
         assert f"{stock}: 1 of 3 entries are not molecules to RDKit and are left out" in err
         assert ", 'C('" in err
         assert run(*command, "-f", "jsonl") == 0

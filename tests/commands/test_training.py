@@ -16,9 +16,9 @@ from molspec.checkpoints import bundled
 from molspec.commands import cli
 from molspec.training import sample
 from molspec.training.prepared import read
-from molspec.training.reactions import read_rows
 from molspec.training.sample import CONFIG, FILE
 from tests import tiny
+from tests.training.tiny import sample_reactions
 
 TINY = {**CONFIG["model"], "d_model": 16, "feed_forward": 16}
 
@@ -31,7 +31,7 @@ def run(*arguments: object) -> tuple[int, str]:
 
 
 def test_prepared_data_trains_a_model_that_trains_further(tmp_path: Path) -> None:
-    rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
+    rows = sample_reactions(60)
     reactions = tmp_path / "reactions.smi"
     reactions.write_text("\n".join([*rows, "junk"]))
     data, first = tmp_path / "data", tmp_path / "first"
@@ -69,7 +69,7 @@ def test_prepare_counts_unaligned_reactions(tmp_path: Path) -> None:
 
 
 def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) -> None:
-    rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
+    rows = sample_reactions(40)
     held_out, reactions = tmp_path / "validation.smi", tmp_path / "reactions.smi"
     held_out.write_text("\n".join(rows[:8]))
     reactions.write_text("\n".join(rows[8:]))
@@ -119,7 +119,7 @@ def test_average(tmp_path: Path) -> None:
 
 def test_ngram_replaces_the_n_gram_drafter_of_a_model(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "first" / "model"
-    rows = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
+    rows = sample_reactions(60)
     reactions = tmp_path / "reactions.smi"
     reactions.write_text("\n".join(rows))
     prepare = ("prepare", reactions, "--output", data, "--task", "retro", "--variants", 1)

@@ -18,8 +18,11 @@ from molspec import drafting
 from molspec._native import GuessModel
 from molspec._native import SearchSpec as NativeSpec
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
+from molspec.engine.cuda.caches import Caches
+from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.outbox import Outbox
+from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -121,7 +124,7 @@ class DeviceSession(FakeModel):
             sizes = self._executor_type.sizes_of(spec, guess, session)
             assert sizes is not None
             self._executor = self._executor_type(session, spec, guess, sizes, self._ahead)
-        assert self._executor.spec is spec
+        assert self._executor.spec == spec
         return self._executor
 
     def on_stream(self) -> AbstractContextManager[object]:
@@ -229,3 +232,20 @@ def beam_state(rows: int, beam_size: int, capacity: int, node_count: int) -> tup
         torch.zeros(rows, node_count, capacity, dtype=torch.int32),
         torch.zeros(rows, beam_size, dtype=torch.int32),
     )
+
+
+class EmulatedEngine(CudaEngine):
+    """CudaEngine on the emulated machine."""
+
+    def __init__(self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True) -> None:
+        checkpoint = tiny.checkpoint()
+        self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
+        self._cuda = cuda
+        self.rounds_on_device = rounds_on_device
+        self.graphs = Recorder()
+        self._idle = []
+        self.session_count = 0
+
+    def _make(self, query_count: int) -> Caches:
+        self.session_count += 1
+        return Caches(self.packed, query_count, self._cuda.ops, self.graphs)

@@ -27,7 +27,7 @@ class Stream:
 
 class Streams(TorchDispatchMode):
     """Watches the tensors that the session's stream writes and the caller's stream reads: counts
-    `reads` and lists their `faults`. `join` puts a session on the session's stream.
+    `reads` and lists their `faults`. `join` puts caches on the session's stream.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,8 +42,8 @@ class Streams(TorchDispatchMode):
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _: self._current)
         monkeypatch.setattr(torch.Tensor, "record_stream", lambda *given: self._record(*given))
 
-    def join(self, session: Any) -> None:
-        session._stream = self._session_stream
+    def join(self, caches: Any) -> None:
+        caches.stream = self._session_stream
 
     @contextmanager
     def _on(self, stream: Stream) -> Iterator[None]:

@@ -5,33 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from molspec.engine.packing import pack
 from tests import reference
 from tests.cuda.emulator import Emulator
-from tests.engine.models import CONVENTIONS, random_weights, spec_of
-from tests.engine.trees import Batch, random_batch
-
-#: Source lengths and node counts. On a machine with one multiprocessor, the second uses the wide
-#: kernels and does not fill their last tile.
-SHAPES = {"narrow": ([5, 17, 1], 19), "wide": ([33, 40], 70)}
-
-
-def batch_of(convention: str, shape: str, dtype: torch.dtype = torch.float32) -> Batch:
-    spec = spec_of(convention)
-    lengths, nodes = SHAPES[shape]
-    return random_batch(pack(spec, random_weights(spec), dtype), lengths, nodes, seed=len(shape))
+from tests.engine.models import CONVENTIONS
+from tests.engine.trees import batch_of
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_engine_equals_reference(cuda: Emulator, convention: str) -> None:
-    batch = batch_of(convention, "narrow")
+    batch = batch_of(convention, "uneven")
     torch.testing.assert_close(
         batch.run(cuda.ops), batch.run(reference, torch.float64).float(), atol=2e-5, rtol=1e-5
     )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["uneven", "wide"])
 def test_every_dtype_matches_reference(cuda: Emulator, shape: str, dtype: torch.dtype) -> None:
     cuda.set(seed=1, multiprocessors=1 if shape == "wide" else 132)
     batch = batch_of("whole panels", shape, dtype)
@@ -56,7 +45,7 @@ def test_a_node_does_not_depend_on_the_others(
 
 @pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
 def test_hidden_states_are_stored_by_slot(cuda: Emulator, convention: str) -> None:
-    batch = batch_of(convention, "narrow")
+    batch = batch_of(convention, "uneven")
     slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
     other_slots = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
     stored = []
@@ -69,7 +58,7 @@ def test_hidden_states_are_stored_by_slot(cuda: Emulator, convention: str) -> No
 
 
 def test_gaps_are_skipped(cuda: Emulator) -> None:
-    batch = batch_of("post-norm", "narrow")
+    batch = batch_of("post-norm", "uneven")
     expected = batch.run(cuda.ops)
     count = len(batch.nodes)
     gap = torch.tensor([[0, 0, 0, -1]], dtype=torch.int32)
@@ -98,7 +87,7 @@ BAD_SOURCES = {
 
 @pytest.mark.parametrize("message", BAD)
 def test_invalid_node_is_skipped_and_reported(cuda: Emulator, message: str) -> None:
-    batch = batch_of("post-norm", "narrow")
+    batch = batch_of("post-norm", "uneven")
     workspace = batch.workspace(cuda.ops)
     good = batch.run(cuda.ops, workspace=workspace)
     cuda.ops.refuse_fault(workspace)
@@ -112,7 +101,7 @@ def test_invalid_node_is_skipped_and_reported(cuda: Emulator, message: str) -> N
 
 @pytest.mark.parametrize("message", BAD_SOURCES)
 def test_invalid_source_is_skipped_and_reported(cuda: Emulator, message: str) -> None:
-    batch = batch_of("post-norm", "narrow")
+    batch = batch_of("post-norm", "uneven")
     memory_cache, _ = batch.caches()
     workspace = batch.workspace(cuda.ops)
     BAD_SOURCES[message](batch)
@@ -130,14 +119,14 @@ def test_invalid_source_is_skipped_and_reported(cuda: Emulator, message: str) ->
 
 
 def test_a_small_workspace_is_refused(cuda: Emulator) -> None:
-    batch = batch_of("post-norm", "narrow")
+    batch = batch_of("post-norm", "uneven")
     with pytest.raises(RuntimeError, match="workspace has 64 bytes: expected"):
         batch.run(cuda.ops, workspace=torch.empty(64, dtype=torch.uint8))
 
 
 @pytest.mark.parametrize("barrier", [0, 1])
 def test_the_engine_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
-    batch = batch_of("pre-norm", "narrow", torch.bfloat16)
+    batch = batch_of("pre-norm", "uneven", torch.bfloat16)
     expected = batch.run(cuda.ops)
     cuda.set(seed=5, skipped_barrier=barrier)
     assert not torch.equal(batch.run(cuda.ops), expected)

@@ -17,35 +17,20 @@ import torch
 
 from molspec import Decoder, drafting, load
 from molspec.engine import devices
+from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
+from molspec.engine.cuda.executors import Executors
 from molspec.engine.cuda.graphs import Staged
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.packing import pack
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
+from tests.cuda.sessions import EmulatedEngine
 from tests.cuda.streams import Recorder, Streams
 from tests.engine.models import default_dtype
-
-
-class EmulatedEngine(CudaEngine):
-    """CudaEngine on the emulated machine."""
-
-    def __init__(self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True) -> None:
-        checkpoint = tiny.checkpoint()
-        self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
-        self._cuda = cuda
-        self.rounds_on_device = rounds_on_device
-        self.graphs = Recorder()
-        self._idle = []
-        self.session_count = 0
-
-    def _make(self, query_count: int) -> CudaSession:
-        self.session_count += 1
-        return CudaSession(self.packed, query_count, self._cuda.ops, self.graphs)
 
 
 def predict(cuda: Emulator, dtype: torch.dtype, drafter: str, batch_size: int) -> Results:
@@ -93,6 +78,8 @@ ON_HOST: tuple[dict[str, Any], ...] = (
     {"drafter": "tree", "node_budget": 33},
     {"beam": "standard", "beam_size": 65},
     {"beam": "standard", "n_best": 2, "length_penalty": 400.0},
+    {"drafter": "none", "token_log_probs": True},
+    {"drafter": "none", "min_length": 3},
 )
 
 
@@ -127,8 +114,9 @@ def test_passes_of_many_rows_are_split(
 ) -> None:
     results = []
     for most in (1 << 17, 8):
-        monkeypatch.setattr("molspec.engine.cuda.session.MOST_ROWS", most)
+        monkeypatch.setattr("molspec.engine.cuda.caches.MOST_ROWS", most)
         monkeypatch.setattr("molspec.engine.cuda.executor.MOST_ROWS", most)
+        monkeypatch.setattr("molspec.engine.cuda.session.MOST_ROWS", most)
         model = model_with_ngram()
         model.engine = EmulatedEngine(cuda, torch.float32, on_device)
         results.append(list(model.predict(tiny.QUERIES[:4], batch_size=4, max_length=4, **options)))
@@ -143,17 +131,17 @@ def test_idle_rounds_go_if_others_need_their_memory(
     engine = EmulatedEngine(cuda, torch.float32)
     model.engine = engine
     engine.session(1)  # whose own cache is not counted
-    make = CudaSession.cache
+    make = Caches.cache
     caches: list[weakref.ref[torch.Tensor]] = []
 
-    def cache(session: CudaSession, blocks: int) -> torch.Tensor:
-        made = make(session, blocks)
+    def cache(owner: Caches, blocks: int) -> torch.Tensor:
+        made = make(owner, blocks)
         caches.append(weakref.ref(made))
         return made
 
-    monkeypatch.setattr(CudaSession, "cache", cache)
+    monkeypatch.setattr(Caches, "cache", cache)
     monkeypatch.setattr(
-        CudaSession, "has_room", lambda *_: not any(each() is not None for each in caches)
+        Caches, "has_room", lambda *_: not any(each() is not None for each in caches)
     )
     for n_best in (2, 2, 3, 2):
         engine.graphs.sizes.clear()
@@ -182,10 +170,10 @@ def test_drafter_stream_waits_for_hidden_states(
     engine = EmulatedEngine(cuda, torch.float32)
     make = engine._make
 
-    def make_joined(query_count: int) -> CudaSession:
-        session = make(query_count)
-        streams.join(session)
-        return session
+    def make_joined(query_count: int) -> Caches:
+        caches = make(query_count)
+        streams.join(caches)
+        return caches
 
     monkeypatch.setattr(engine, "_make", make_joined)
     model = Model(tiny.with_heads())
@@ -199,16 +187,16 @@ def test_drafter_stream_waits_for_hidden_states(
 def test_has_room_compares_sizes_with_free_memory(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 1, cuda.ops, Recorder())
-    assert session.has_room(1 << 40)
-    size = 4 * session.cache(1).numel()
-    monkeypatch.setattr(session, "device", torch.device("cuda"))
+    caches = Caches(EmulatedEngine(cuda, torch.float32).packed, 1, cuda.ops, Recorder())
+    assert caches.has_room(1 << 40)
+    size = 4 * caches.cache(1).numel()
+    monkeypatch.setattr(caches, "device", torch.device("cuda"))
     free, pooled = 4 * size, 2 * size
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 1 << 60))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 5 * pooled)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 4 * pooled)
-    assert session.has_room(3)
-    assert not session.has_room(3, 1)
+    assert caches.has_room(3)
+    assert not caches.has_room(3, 1)
 
 
 @pytest.mark.parametrize("options", ON_HOST, ids=str)
@@ -278,8 +266,8 @@ def test_rounds_of_interrupted_calls_are_used_again(cuda: Emulator) -> None:
         stream = model.predict_stream(tiny.QUERIES[1:4], options)
         next(stream)
         stream.close()  # with unfinished queries
-    ((_, rounds),) = engine._idle
-    assert len(rounds) == 1
+    (executors,) = engine._idle
+    assert len(executors) == 1
 
 
 def test_decoder_forgets_rounds_without_queries(cuda: Emulator) -> None:
@@ -361,22 +349,23 @@ def test_steps_use_graphs_of_few_sizes(cuda: Emulator) -> None:
 
 
 def test_workspace_has_room_for_any_single_source(cuda: Emulator) -> None:
-    session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, Recorder())
-    assert not session.reserve(session.spec.max_positions)
+    caches = Caches(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, Recorder())
+    assert not caches.reserve(caches.spec.max_positions)
 
 
 def test_source_is_encoded_by_the_graph_of_the_next_length(cuda: Emulator) -> None:
     recorder = Recorder()
-    session = CudaSession(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, recorder)
+    caches = Caches(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, recorder)
+    session = CudaSession(caches)
     for length in (48, 16, 32):  # whole blocks: other positions are never written
         source = [4 + i % 9 for i in range(length)]
         session.encode([1], [source])
-        expected = session._memory_cache.clone()
-        blocks = session._host_memories[1, 1 : 1 + length // 16].tolist()
+        expected = caches.memory_cache.clone()
+        blocks = caches.host_memories[1, 1 : 1 + length // 16].tolist()
         session.release(1)
         session.encode([1, 0], [source, [5, 6]])  # without a graph
-        second_blocks = session._host_memories[1, 1 : 1 + length // 16].tolist()
-        assert torch.equal(session._memory_cache[second_blocks], expected[blocks])
+        second_blocks = caches.host_memories[1, 1 : 1 + length // 16].tolist()
+        assert torch.equal(caches.memory_cache[second_blocks], expected[blocks])
         session.release(0)
         session.release(1)
     assert recorder.encoded == [64, 16, 32]
@@ -469,11 +458,11 @@ def test_float16_is_refused_on_the_cpu() -> None:
 def test_copied_engine_has_no_idle_sessions() -> None:
     checkpoint = tiny.checkpoint()
     engine = CudaEngine(checkpoint.spec, checkpoint.weights, torch.float32, torch.device("cpu"))
-    session: Any = Lock()  # like a session, cannot be pickled
-    engine._give_back(session, [])
+    caches: Any = Lock()  # like caches, cannot be pickled
+    engine._give_back(Executors(caches))
     copied = pickle.loads(pickle.dumps(engine))
     assert copied._idle == []
-    assert engine._idle == [(session, [])]
+    assert [executors.caches for executors in engine._idle] == [caches]
     assert torch.equal(copied.packed.weights, engine.packed.weights)
 
 

@@ -12,13 +12,15 @@ from molspec.engine.packing import pack
 from molspec.model.transformer import Transformer
 from tests import reference
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
-from tests.engine.trees import SHAPES, batch_of, random_batch
+from tests.engine.trees import batch_of, random_batch
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", ["one token, one node", "ragged", "more nodes than a chunk", "longest"]
+)
 def test_native_equals_reference(convention: str, shape: str) -> None:
     batch = batch_of(convention, shape)
     torch.testing.assert_close(

@@ -142,6 +142,10 @@ SHAPES = {
     "longest": ([96], 96),
     "two nodes": ([2], 2),
     "narrow": ([7], 5),
+    "uneven": ([5, 17, 1], 19),
+    #: On a machine with one multiprocessor it takes the wide kernels and leaves their last tile
+    #: partly empty.
+    "wide": ([33, 40], 70),
 }
 
 

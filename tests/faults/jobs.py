@@ -6,17 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from molspec import checkpoints
-from molspec.training.reactions import read_rows
-from molspec.training.sample import FILE
 from tests import tiny
-from tests.training.tiny import CONFIG
+from tests.training.tiny import CONFIG, sample_reactions
 
 Contents = dict[str, Any]
 
@@ -32,10 +29,6 @@ class Job:
     write_inputs: Callable[[Path], None]
     arguments: Callable[[Path, Path], list[str]]
     contents: Callable[[Path], Contents]
-
-
-def _reactions(count: int) -> list[str]:
-    return [row.reaction for row in islice(read_rows(FILE), count)]
 
 
 def _files(folder: Path) -> Contents:
@@ -146,7 +139,7 @@ def _rows(output: Path) -> Contents:
 
 
 def _prepare_inputs(inputs: Path) -> None:
-    reactions = _reactions(14)
+    reactions = sample_reactions(14)
     for name, part in (("a", reactions[:9]), ("b", reactions[8:12]), ("c", reactions[11:])):
         (inputs / f"{name}.smi").write_text("\n".join(part))
 
@@ -162,7 +155,7 @@ def _prepare(inputs: Path, output: Path) -> list[str]:
 def _train_inputs(inputs: Path) -> None:
     from molspec.training import PrepareOptions, prepare
 
-    (inputs / "a.smi").write_text("\n".join(_reactions(30)))
+    (inputs / "a.smi").write_text("\n".join(sample_reactions(30)))
     options = PrepareOptions("retro", variants=1, validation_share=0.2)
     prepare([inputs / "a.smi"], inputs / "data", options)
     short = {"steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}

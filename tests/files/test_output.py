@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import RawIOBase
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from molspec.common import journal
 from molspec.files import (
     FORMATS,
-    Answer,
-    OutputContext,
     Query,
     ResultFile,
     ResultStream,
@@ -25,45 +21,13 @@ from molspec.files import (
     is_stream,
     output,
 )
-from molspec.prediction.results import Prediction, Result
+from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
 
-QUERIES = [Query("CO", "a"), Query("X", "b"), Query("CN"), Query("CC", "ü"), Query("CO", "a")]
-CONTEXT = OutputContext("retro", "retro")
-SETTINGS = {"model": "retro", "n_best": 1}
 OTHER = {"model": "retro", "n_best": 2}
 
 
 class Killed(BaseException):
     """Stands for a kill: code that handles errors does not catch it."""
-
-
-def answers(queries: Iterable[Query], done: int = 0) -> Iterator[Answer]:
-    for number, query in enumerate(queries, start=done + 1):
-        result = Result(query.smiles, (Prediction(query.smiles, -0.5 * number),))
-        if query.smiles == "X":
-            result = Result("X", error="it has an X")
-        yield Answer(number, query, result)
-
-
-def open_file(
-    folder: Path,
-    form: str = "csv",
-    part_size: int | None = None,
-    settings: dict[str, Any] = SETTINGS,
-    overwrite: bool = False,
-) -> ResultFile:
-    path = folder / f"out.{form}"
-    return ResultFile(path, FORMATS[form], CONTEXT, settings, part_size, overwrite)
-
-
-def run(file: ResultFile, queries: list[Query] = QUERIES) -> list[int]:
-    """Writes the remaining answers and returns their numbers."""
-    rest = file.rest(iter(queries))
-    return [answer.number for answer in file.write(answers(rest, file.progress.done))]
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.fixture

@@ -206,6 +206,18 @@ def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> No
     assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]
 
 
+def test_lines_before_tell_tokens_from_a_molecule_and_its_name(tmp_path: Path) -> None:
+    """ "C N" is methylamine, or methane that is called N: never one of them by chance."""
+    (refused,) = read(write(tmp_path / "a.smi", "C N\n"))
+    assert refused == Query(
+        "", error="'C N' may be CN, or C and a name: expected CN, or a tab before the name"
+    )
+    for first, then in (("C O C", Query("CN")), ("CCO ethanol", Query("C", "N"))):
+        lines = f"{first}\nC N\nC\tO\n"
+        assert read(write(tmp_path / "a.smi", lines))[1:] == [then, Query("C", "O")]
+    assert read(write(tmp_path / "a.smi", "C C O\ta b\n")) == [Query("CCO", "a b")]
+
+
 def test_a_column_source_is_the_last_choice(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "id,source,product\n1,Sigma,CCO\n")
     assert read(path) == [Query("CCO", "1")]

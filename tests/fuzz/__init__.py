@@ -10,11 +10,15 @@ A new target is a function of a `Draw` in a module of this folder, named in `TAR
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import count
+from pathlib import Path
+from random import Random
 
 from tests.fuzz.draw import Draw
 
+CORPUS = Path(__file__).parent / "corpus"
 #: Name -> module. Imported when used: a target's process needs only its own module.
 TARGETS = {
     "tokenizer": "text",
@@ -43,3 +47,15 @@ def target(name: str) -> Callable[[bytes], None]:
     """The target with this name, as a function of bytes."""
     function = getattr(import_module(f"tests.fuzz.{TARGETS[name]}"), name)
     return lambda data: function(Draw(data))
+
+
+def inputs(name: str, seed: int = 0) -> Iterator[bytes]:
+    """Yields inputs without end, always the same for a seed: the corpus, then random ones."""
+    corpus = [file.read_bytes() for file in sorted((CORPUS / name).glob("*"))]
+    yield from corpus
+    for number in count():
+        rng = Random(f"{name} {seed} {number}")
+        if corpus and rng.random() < 0.3:
+            yield Draw(rng.randbytes(64)).damaged(rng.choice(corpus))
+        else:
+            yield rng.randbytes(rng.randrange(200))

@@ -15,8 +15,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.fuzz import TARGETS, target
-from tests.fuzz.chance import CORPUS, inputs
+from tests.fuzz import CORPUS, TARGETS, inputs, target
 
 _OUTPUT = Path("build/fuzz")
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from molspec.planners.stock import read_stock
 from molspec.prediction.cache import AnswerCache
 from tests import tiny
-from tests.files.test_output import QUERIES, answers, content, open_file, run
+from tests.files.jobs import QUERIES, answers, content, open_file, run
 from tests.fuzz.draw import Draw
 
 _FOLDER = TemporaryDirectory()

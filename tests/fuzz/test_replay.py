@@ -6,8 +6,7 @@ from itertools import islice
 
 import pytest
 
-from tests.fuzz import TARGETS, target
-from tests.fuzz.chance import CORPUS, inputs
+from tests.fuzz import CORPUS, TARGETS, inputs, target
 
 #: Numbers of random inputs for slow targets.
 _COUNTS = {"checkpoints": 60, "queries": 60, "requests": 40, "smiles": 200}

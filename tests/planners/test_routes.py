@@ -23,7 +23,12 @@ STEPS = {
 ROUTE = Route.of("CC(=O)Nc1ccccc1", STEPS)
 CONTEXT = OutputContext("retro", "retro", about="Found & drawn.")
 PLANS = (
-    Plan(1, Query("CC(=O)Nc1ccccc1", "<amide>"), (ROUTE,), 7, 1.25, 0.5, min_share=0.01),
+    Plan(
+        *(1, Query("CC(=O)Nc1ccccc1", "<amide>"), (ROUTE,), 7, 1.25, 0.5),
+        names={"CC(=O)Cl": "acetyl"},
+        prices={"CC(=O)Cl": "12.50"},
+        min_share=0.01,
+    ),
     Plan(2, Query("CC("), error="not a molecule to RDKit"),
     Plan(3, Query("CCO"), (Route(()),)),
     Plan(4, Query("CCN"), expansions=1, seconds=2),
@@ -50,7 +55,7 @@ def test_text_shows_routes_and_errors() -> None:
         "route 1: 2 steps, 20 %",
         " 1.   40.0 %  O=[N+]([O-])c1ccccc1>>Nc1ccccc1\n",
         " 2.   50.0 %  CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1\n",
-        "to buy  O=[N+]([O-])c1ccccc1  CC(=O)Cl",
+        "to buy  O=[N+]([O-])c1ccccc1  CC(=O)Cl (acetyl, price 12.50)",
         "error: not a molecule to RDKit",
         "in stock",
         "no route found, 1 molecule expanded in 2.00 s",
@@ -67,6 +72,7 @@ def test_jsonl_has_one_plan_per_line() -> None:
     values = [json.loads(line) for line in written("jsonl").splitlines()]
     assert [each["id"] for each in values] == ["<amide>", "2", "3", "4"]
     assert values[0]["routes"][0]["leaves"] == list(ROUTE.leaves)
+    assert values[0]["prices"] == {"CC(=O)Cl": "12.50"}
     assert values[1]["error"] == "not a molecule to RDKit"
     assert values[2]["routes"] == [{"log_prob": 0, "leaves": [], "steps": []}]
 
@@ -97,7 +103,14 @@ def test_page_shows_drawings_and_steps() -> None:
     tags.feed(page)
     assert tags.open == []
     assert page.count("<svg") == 3 + 4  # targets that are molecules, and a tree
-    for shown in ("<amide>", "Routes: retro", "Found & drawn.", "to buy", "step 2", "\u2192"):
+    for shown in (
+        "<amide>",
+        "Routes: retro",
+        "Found & drawn.",
+        "to buy: acetyl, price 12.50",
+        "step 2",
+        "\u2192",
+    ):
         assert shown in tags.text
     tree = page[page.index('<div class="tree">') :]
     in_order = [tree.index(part) for part in ("O=[N+]", "step 1", ">Nc1ccccc1<", "step 2")]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import pickle
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy
 import pytest
 
 from molspec.files import Query
@@ -116,3 +121,102 @@ def test_a_key_among_smiles_is_a_bad_entry(tmp_path: Path) -> None:
     stock = read_stock(tmp_path / "a.smi")
     assert (stock.bad_entries, len(stock)) == (1, 3)
     assert "NCCN" in read_stock(tmp_path / "a.smi", "inchikey")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "Price,SMILES,id\n1.5,OCC,ethanol\n,NCCN,\n7 EUR,Cl.NCc1ccccc1,hcl\n9,CCO,\n"),
+        (
+            "a.json",
+            '[{"smiles": "OCC", "ppg": 1.5, "name": "ethanol"}, {"smiles": "NCCN", "ppg": null}, '
+            '{"ppg": "7 EUR", "smiles": "Cl.NCc1ccccc1", "name": "hcl", "more": [1]}]',
+        ),
+    ],
+)
+@pytest.mark.parametrize("match", ["exact", "inchikey"])
+def test_prices_are_carried_through(tmp_path: Path, name: str, text: str, match: Match) -> None:
+    (tmp_path / name).write_text(text)
+    stock = read_stock(tmp_path / name, match)
+    asked = ("CCO", "NCCN", "NCc1ccccc1")
+    assert [stock.price(smiles) for smiles in asked] == ["1.5", "", "7 EUR"]
+    assert stock.get("CCO") == ("ethanol" if match == "exact" else "ethanol, CCO")
+
+
+@pytest.mark.parametrize("text", ['["OCC", "NCCN"]', '{"OCC": "ethanol", "NCCN": null}'])
+def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
+    with gzip.open(tmp_path / "a.json.gz", "wt") as stream:
+        stream.write(text)
+    assert set(read_stock(tmp_path / "a.json.gz")) == {"CCO", "NCCN"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3", "expected a list of molecules, or their names by molecule"),
+        ("{", "a.json is not JSON: "),
+        ("[]", "expected molecules for sale, there is none"),
+        ('{"smiles": {"0": "CCO"}}', "entry 1, 'smiles' is none to RDKit"),
+    ],
+)
+def test_other_json_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_stock(tmp_path / "a.json")
+
+
+def test_hdf5_names_the_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ValueError, match=r"a\.hdf5 is HDF5, which h5py reads: pip install h5py"):
+        read_stock(tmp_path / "a.hdf5")
+
+
+class TestHdf5:
+    """Files as pandas writes them: a column is a pickle (by AiZynthFinder), or rows of bytes."""
+
+    KEYS = ("LFQSCWFLJHTTHZ-UHFFFAOYSA-N", "WETWJCDKMRHUPV-UHFFFAOYSA-N")
+
+    @pytest.fixture(autouse=True)
+    def _installed(self) -> None:
+        pytest.importorskip("h5py", reason="h5py is not installed: nox -s syntheseus has it")
+
+    def written(self, path: Path, name: str, values: Any) -> Path:
+        import h5py
+
+        with h5py.File(path / "a.hdf5", "w") as file:
+            group = file.create_group("table")
+            group["axis1"] = numpy.arange(2)
+            if isinstance(values, bytes):
+                kind = h5py.vlen_dtype(numpy.uint8)
+                group.create_dataset(name, (1,), kind)[0] = numpy.frombuffer(values, numpy.uint8)
+            else:
+                group[name] = values
+        return path / "a.hdf5"
+
+    @pytest.mark.parametrize("form", ["fixed", "table"])
+    def test_keys_are_read(self, tmp_path: Path, form: str) -> None:
+        if form == "fixed":
+            pickled = pickle.dumps(numpy.array(self.KEYS, object))
+            path = self.written(tmp_path, "block0_values", pickled)
+        else:
+            rows = [(n, key.encode()) for n, key in enumerate(self.KEYS)]
+            path = self.written(tmp_path, "table", numpy.array(rows, [("n", "i8"), ("k", "S27")]))
+        stock = read_stock(path)
+        assert (stock.match, set(stock)) == ("inchikey", set(self.KEYS))
+        assert "CCO" in stock
+
+    def test_no_pickle_is_run(self, tmp_path: Path) -> None:
+        class Trap:
+            def __reduce__(self) -> Any:
+                return (tmp_path.joinpath("sprung").touch, (), None)
+
+        path = self.written(tmp_path, "block0_values", pickle.dumps([*self.KEYS, Trap()]))
+        assert len(read_stock(path)) == 2
+        assert not (tmp_path / "sprung").exists()
+
+    def test_other_files_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="expected a table 'table' of pandas with InChIKeys"):
+            read_stock(self.written(tmp_path, "block0_values", numpy.zeros(2)))
+        (tmp_path / "b.h5").write_text("CCO\n")
+        with pytest.raises(ValueError, match=r"b\.h5: .*signature not found"):
+            read_stock(tmp_path / "b.h5")

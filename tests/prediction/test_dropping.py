@@ -148,9 +148,13 @@ def test_a_product_with_an_element_that_no_reactant_has_is_marked() -> None:
     context = OutputContext("m", "product")
     answer = Answer(1, Query("CCO"), Result("CCO", found, task="product"), "read so", "CCO")
     for name, form in FORMATS.items():
-        if name not in ("smi", "rsmi"):
-            assert form.render(answer, context).count("no reactant has Br") == 1
+        assert form.render(answer, context).count("no reactant has Br") == 1, name
     assert "read so; impossible" in FORMATS["csv"].render(answer, context)
+
+
+def test_a_last_dot_of_an_answer_is_nothing() -> None:
+    assert Prediction("OCC.", -1.0).canonical == "CCO"
+    assert Prediction(".", -1.0).canonical is None
 
 
 def test_a_salt_without_its_ions_is_not_impossible() -> None:

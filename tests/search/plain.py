@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from molspec import _native
+from molspec._native import Batch, BeamSpec
+from molspec.drafting import guess_model
 from molspec.engine.cpu.engine import NativeEngine
+from molspec.prediction.results import Result
 from tests.tiny import VOCABULARY
 
 NextLogProbs = Callable[[Sequence[int]], list[float]]
@@ -175,3 +180,39 @@ def _accepted_prefix(
             break
         accepted_ids.append(token_id)
     return accepted_ids
+
+
+def answers(result: Result) -> list[tuple[str, float, bool]]:
+    return [(p.smiles, p.log_prob, p.finished) for p in result.predictions]
+
+
+def plain_answers(hypotheses: list[Hypothesis]) -> list[tuple[str, float, bool]]:
+    return [(VOCABULARY.decode(h.token_ids), h.log_prob, h.finished) for h in hypotheses]
+
+
+def model_with_ties(seed: int) -> NextLogProbs:
+    """A model whose log-probs have few different values, so most hypotheses tie with others."""
+    steepness = (0.5, 1.0, 2.0)[seed % 3]
+
+    def next_log_probs(prefix: Sequence[int]) -> list[float]:
+        draw = random.Random(f"{seed} {tuple(prefix)}")
+        row = [-steepness * draw.randrange(4) for _ in range(VOCABULARY.size)]
+        row[EOS] -= 1
+        return row
+
+    return next_log_probs
+
+
+def decode(spec: BeamSpec, next_log_probs: NextLogProbs) -> list[_native.Hypothesis]:
+    batch = Batch(1, guess_model(VOCABULARY, None))
+    batch.start(0, spec, [4, 5])
+    tokens: dict[int, int] = {}
+    while True:
+        batch.plan()
+        rows = []
+        for token, position, begin, _ in batch.nodes.tolist():
+            slots = batch.path_slots[begin : begin + position + 1].tolist()
+            tokens[slots[-1]] = token
+            rows.append(next_log_probs([tokens[slot] for slot in slots]))
+        if done := batch.advance(np.array(rows, np.float32)):
+            return done[0].hypotheses

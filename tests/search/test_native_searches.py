@@ -161,6 +161,19 @@ def test_invalid_specs_are_refused(make: Callable[[], SearchSpec], message: str)
         make()
 
 
+def test_specs_are_values() -> None:
+    one, other = (sequence_spec(samples=2, sampling=Sampling(seed=3)) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one not in (sequence_spec(samples=2, sampling=Sampling(seed=4)), SPECS["greedy"], 3)
+    assert BeamSpec(**BEAMS) != SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=NoDraftOptions())
+
+
+def test_specs_name_the_settings_that_are_not_their_defaults() -> None:
+    assert sequence_spec(samples=1).given == ["max_length", "drafter"]
+    assert BeamSpec(**BEAMS, steps=2).given == ["max_length", "beam_size", "n_best", "steps"]
+
+
 EXTERNAL = (
     SequenceSpec(max_length=9, drafter=ExternalOptions()),
     SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=ExternalOptions()),
@@ -236,7 +249,7 @@ def test_a_repeated_plan_stages_the_same_nodes() -> None:
 
 def test_a_forced_target_is_one_chain() -> None:
     batch = Batch(1, GUESS)
-    batch.start(0, ForcedSpec(), [5] * 20)
+    batch.start(0, ForcedSpec(max_length=21), [5] * 20)
     batch.plan()
     assert batch.nodes[:, 1].tolist() == list(range(21))
     assert len(batch.path_slots) == 21
@@ -244,6 +257,13 @@ def test_a_forced_target_is_one_chain() -> None:
     (decoded,) = batch.advance(log_probs)
     expected = [*log_probs[:20, 5], log_probs[20, VOCABULARY.eos_id]]
     assert decoded.hypotheses[0].log_prob == np.cumsum(expected, dtype=np.float64)[-1]
+
+
+def test_longer_targets_are_refused() -> None:
+    batch = Batch(1, GUESS)
+    with pytest.raises(ValueError, match=r"^target has 6 tokens, EOS counted: expected"):
+        batch.start(0, ForcedSpec(max_length=5), [5] * 5)
+    assert batch.live_count == 0
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="reads the memory of a process as Linux tells it")

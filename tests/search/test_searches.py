@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
-from molspec._native import Batch, BeamSpec, Hypothesis, NativeDrafter
+from molspec._native import BeamSpec, NativeDrafter
 from molspec.drafting import (
     LookAhead,
     NoDraft,
     TreeDraft,
     WindowDrafts,
-    guess_model,
     native_options,
 )
 from molspec.prediction.model import Model
-from molspec.prediction.results import Result
 from tests import tiny
 from tests.search import plain
+from tests.search.plain import answers, decode, model_with_ties, plain_answers
 
 DRAFTERS = (
     NoDraft(),
@@ -37,15 +34,6 @@ SHORT = tiny.QUERIES[:-1]
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
 def model(request: pytest.FixtureRequest) -> Model:
     return tiny.model(dtype=request.param)
-
-
-def answers(result: Result) -> list[tuple[str, float, bool]]:
-    return [(p.smiles, p.log_prob, p.finished) for p in result.predictions]
-
-
-def plain_answers(hypotheses: list[plain.Hypothesis]) -> list[tuple[str, float, bool]]:
-    decode = tiny.VOCABULARY.decode
-    return [(decode(h.token_ids), h.log_prob, h.finished) for h in hypotheses]
 
 
 def next_log_probs(model: Model, query: str) -> plain.NextLogProbs:
@@ -255,19 +243,6 @@ def test_n_best_returns_the_first_hypotheses_of_the_beam(
     assert head.statistics.nodes == whole.statistics.nodes
 
 
-def model_with_ties(seed: int) -> plain.NextLogProbs:
-    """A model whose log-probs have few different values, so most hypotheses tie with others."""
-    steepness = (0.5, 1.0, 2.0)[seed % 3]
-
-    def next_log_probs(prefix: Sequence[int]) -> list[float]:
-        draw = random.Random(f"{seed} {tuple(prefix)}")
-        row = [-steepness * draw.randrange(4) for _ in range(tiny.VOCABULARY.size)]
-        row[plain.EOS] -= 1
-        return row
-
-    return next_log_probs
-
-
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 1), (4, 3), (6, 6), (30, 4), (30, 30)])
 def test_beams_with_ties_equal_plain_beam_search(sizes: tuple[int, int], separate: bool) -> None:
@@ -279,21 +254,6 @@ def test_beams_with_ties_equal_plain_beam_search(sizes: tuple[int, int], separat
         hypotheses = [(tuple(h.token_ids), h.log_prob, h.finished) for h in decode(spec, model)]
         expected = plain_search(model, beam_size, 5)[:n_best]
         assert hypotheses == [(h.token_ids, h.log_prob, h.finished) for h in expected]
-
-
-def decode(spec: BeamSpec, next_log_probs: plain.NextLogProbs) -> list[Hypothesis]:
-    batch = Batch(1, guess_model(tiny.VOCABULARY, None))
-    batch.start(0, spec, [4, 5])
-    tokens: dict[int, int] = {}
-    while True:
-        batch.plan()
-        rows = []
-        for token, position, begin, _ in batch.nodes.tolist():
-            slots = batch.path_slots[begin : begin + position + 1].tolist()
-            tokens[slots[-1]] = token
-            rows.append(next_log_probs([tokens[slot] for slot in slots]))
-        if done := batch.advance(np.array(rows, np.float32)):
-            return done[0].hypotheses
 
 
 def test_statistics_count_calls_nodes_and_tokens(model: Model) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
@@ -93,8 +94,24 @@ def test_drawings_beyond_those_that_may_wait_are_refused(
 def test_a_drawing_waits_for_others_for_some_seconds_only(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artist, "_LONGEST_WAIT", 0.0)
-    assert client.post("/v1/draw", json={"smiles": "CCCN"}).status_code == 429
+    """One that has begun is never refused as one that waits, however long it takes."""
+    monkeypatch.setattr(artist, "_LONGEST_WAIT", 0.01)
+    begun, ended = Event(), Event()
+
+    def ask(self: artist.Artist, smiles: str, product: str | None) -> ValueError:
+        begun.set()
+        ended.wait(60)
+        return ValueError("too hard")
+
+    monkeypatch.setattr(artist.Artist, "_ask", ask)
+    with ThreadPoolExecutor(1) as pool:
+        hard = pool.submit(client.post, "/v1/draw", json={"smiles": "CCCN"})
+        assert begun.wait(60)
+        waiting = client.post("/v1/draw", json={"smiles": "CCCO"})
+        ended.set()
+        assert hard.result().status_code == 422
+    assert waiting.status_code == 429
+    assert "too many drawings are waiting" in waiting.text
 
 
 def test_the_event_loop_runs_between_two_pieces() -> None:

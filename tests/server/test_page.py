@@ -1,7 +1,8 @@
-"""The page in a real browser, also dark or narrow: draw, predict, extend a route, export."""
+"""The page in a real browser, also dark or on a phone: predict, plan, reload, undo, save."""
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from molspec.planners.stock import Stock
 from molspec.prediction.model import load
 from molspec.server.limits import Limits
 from molspec.server.service import Service
@@ -24,13 +26,14 @@ _BROWSER = next(filter(None, map(shutil.which, _NAMES)), "")
 pytestmark = pytest.mark.skipif(not _BROWSER, reason="no Chromium is installed")
 
 _FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
+_ACID = "CC(C)(C)OC(=O)N1CCC(C(=O)O)CC1"
 _AMIDE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Nc1ccccc1"
 #: A time limit in milliseconds; it is long because test machines are busy.
 _PATIENCE = 120_000
 _LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 1280, "height": 900}},
-    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 390, "height": 844}},
+    "light": {"viewport": {"width": 1366, "height": 768}},
+    "dark": {"viewport": {"width": 1366, "height": 768}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
 }
 
 
@@ -38,7 +41,8 @@ _LOOKS: dict[str, dict[str, Any]] = {
 def url() -> Iterator[str]:
     limits = Limits()
     workers = {name: Worker(name, load(name)) for name in ("product", "retro")}
-    with serving(Service(workers, limits)) as url:
+    stock = Stock({"Nc1ccccc1": "aniline", _ACID: ""})
+    with serving(Service(workers, limits, stock)) as url:
         yield url
 
 
@@ -70,9 +74,10 @@ def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any
 
 def test_the_page_says_which_part_of_a_salt_is_decoded(page: Any) -> None:
     page.fill("#smiles", "CCN(CC)CC(=O)Nc1ccccc1.Cl")
-    page.click("button.main")
+    page.press("#smiles", "Enter")
     note = page.get_by_text("decoded as CCN(CC)CC(=O)Nc1ccccc1, without Cl")
     note.wait_for()
+    page.click("#unfold")
     page.check("#salts")
     page.click("button.main")
     note.wait_for(state="detached")
@@ -88,31 +93,85 @@ def test_reactants_are_asked_about(page: Any) -> None:
     assert page.inner_text("#smiles-error") == ""
 
 
-def test_a_route_grows_by_clicks_and_is_exported(page: Any, tmp_path: Path) -> None:
-    page.fill("#smiles", _AMIDE)
-    page.press("#smiles", "Control+Enter")
-    page.wait_for_selector(".molecule svg")
-    assert page.locator(".answer").count() == 5
-    page.locator(".molecule").first.click()
-    page.wait_for_selector(".children .molecule svg")
-    page.locator(".children .molecule").first.click()
-    page.wait_for_selector(".children .children .molecule svg")
+def step_with(page: Any, answers: int, index: int) -> Any:
+    """The last step, which is this one and has so many answers, drawn and scrolled to."""
+    step = page.locator(".step").nth(index)
+    step.locator(".molecule svg").first.wait_for()
     page.wait_for_load_state("networkidle")
+    assert step.locator(".answer").count() == answers
+    return step
+
+
+def is_in_view(page: Any, locator: Any) -> bool:
+    page.wait_for_timeout(1000)  # it moves smoothly
+    box = locator.bounding_box()
+    return bool(box["y"] >= 0 and box["y"] + 60 < page.viewport_size["height"])
+
+
+def save(page: Any, kind: str, path: Path) -> Path:
+    with page.expect_download() as download:
+        page.select_option("#save", kind)
+    download.value.save_as(path / f"route.{kind}")
+    return path / f"route.{kind}"
+
+
+def test_a_route_outlives_a_reload_and_is_saved(page: Any, tmp_path: Path) -> None:
+    page.fill("#smiles", _AMIDE)
+    page.press("#smiles", "Enter")
+    assert is_in_view(page, step_with(page, 5, 0).locator(".answer").first)
+    assert not page.is_visible("#editor")
+    page.locator(".molecule").first.click()
+    assert is_in_view(page, step_with(page, 5, 1).locator(".answer").first)
+    page.locator(".children .molecule").first.click()
+    step_with(page, 5, 2)
     assert page.evaluate("() => document.activeElement.id") == "step-3"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    exported = {}
-    for kind in ("json", "rsmi", "svg"):
-        with page.expect_download() as download:
-            page.click(f"[data-export={kind}]")
-        exported[kind] = tmp_path / f"route.{kind}"
-        download.value.save_as(exported[kind])
-    reactions = exported["rsmi"].read_text().splitlines()
+    assert page.locator("#overview [data-step]").count() == 3
+    page.reload()
+    step_with(page, 5, 2)
+    assert page.input_value("#smiles") == _AMIDE
+    reactions = save(page, "rsmi", tmp_path).read_text().splitlines()
     assert len(reactions) == 3
     assert reactions[0].endswith(f">>{_AMIDE}")
-    route = json.loads(exported["json"].read_text())
+    page.click("#undo")
+    page.locator(".step").nth(2).wait_for(state="detached")
+    page.wait_for_load_state("networkidle")
+    route = json.loads(save(page, "json", tmp_path).read_text())
     (chosen,) = [answer for answer in route["answers"] if answer["chosen"]]
     assert f"{chosen['canonical']}>>{_AMIDE}" == reactions[0]
-    assert exported["svg"].read_text().count("<g>") >= 4
+    assert save(page, "svg", tmp_path).read_text().count("<g") >= 3
+    assert save(page, "png", tmp_path).read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(save(page, "csv", tmp_path).read_text().splitlines()))
+    assert [f"{row['reactants']}>>{row['product']}" for row in rows] == reactions[:2]
+    assert rows[0]["for_sale"] == f"{_ACID}.Nc1ccccc1"
+    assert float(rows[0]["forward_check"]) > 0.5
+    page.click("#new")
+    assert page.locator(".step").count() == 0
+    page.set_input_files("#file", tmp_path / "route.json")
+    page.locator(".step").nth(1).wait_for()
+    (tmp_path / "other.json").write_text("[]")
+    page.set_input_files("#file", tmp_path / "other.json")
+    page.get_by_text("other.json is not a route that this page saved").wait_for()
+    assert page.locator(".step").count() == 2
+
+
+def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
+    pytest.importorskip("syntheseus", reason="Syntheseus is not installed")
+    page.fill("#smiles", "Nc1ccccc1")
+    page.click("#plan")
+    page.get_by_text("The target is for sale: aniline.").wait_for()
+    page.fill("#smiles", _AMIDE)
+    page.click("#plan")
+    page.locator(".molecule svg").first.wait_for()
+    assert page.inner_text("#form-error") == ""
+    page.get_by_text("for sale: aniline").first.wait_for()
+    page.get_by_text("Forward check: 9").first.wait_for()
+    page.fill("#smiles", "CC(C)Cc1ccc(cc1)C(C)C(=O)NCCN1CCOCC1")
+    page.click("#plan")
+    page.get_by_text("molecules looked at in").wait_for()
+    page.click("#cancel")
+    page.wait_for_selector("#plan:enabled")
+    assert page.inner_text("#form-error") == ""
 
 
 def test_a_drawn_molecule_is_submitted_by_keyboard(page: Any) -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from rdkit import Chem
 
-from molspec.server import reaction_center
 from molspec.server.reaction_center import Change, changes
+from molspec.text import correspondence
 
 
 def marked(molecule: Chem.Mol, change: Change) -> tuple[set[str], set[str]]:
@@ -57,7 +57,7 @@ def test_a_bond_that_is_not_known_matches_nothing() -> None:
 
 def test_searches_end_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many large reactants do not take a second each."""
-    monkeypatch.setattr(reaction_center, "perf_counter", iter([0.0, 0.5, 1.5, 2.5]).__next__)
+    monkeypatch.setattr(correspondence, "perf_counter", iter([0.0, 0.5, 1.5, 2.5]).__next__)
     reactants = [Chem.MolFromSmiles(text) for text in ("CCCO", "CCN", "CS")]
     of_reactants, _ = changes(reactants, Chem.MolFromSmiles("CCCOCCNCS"))
     assert [len(change.atoms) for change in of_reactants] == [0, 3, 2]

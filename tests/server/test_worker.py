@@ -55,15 +55,6 @@ def test_concurrent_requests_get_the_results_of_predict(worker: Worker) -> None:
     assert worker.unanswered_count == 0
 
 
-def test_targets_are_scored(worker: Worker) -> None:
-    async def send() -> list[Result]:
-        pending = PendingRequest(["CCO", "C("], SHORT, ["CC", "C"])
-        worker.submit(pending)
-        return await collect_results(pending)
-
-    assert asyncio.run(send()) == worker.model.log_probs(["CCO", "C("], ["CC", "C"])
-
-
 def test_a_withdrawn_request_does_not_affect_others(worker: Worker) -> None:
     async def send() -> list[Result]:
         withdrawn, other = PendingRequest(["C" * 20] * 90, BEAM), PendingRequest(["CCO"], SHORT)
@@ -91,19 +82,6 @@ def test_a_full_queue_refuses_a_request(worker: Worker) -> None:
         await collect_results(second)
 
     asyncio.run(send())
-
-
-def test_unanswered_queries_report_the_time_limit(worker: Worker) -> None:
-    async def send() -> list[Result]:
-        pending = PendingRequest(["C" * 40] * 50, PredictOptions(n_best=20, max_length=200))
-        worker.submit(pending)
-        results = await collect_results(pending, 0.05)
-        worker.withdraw(pending)
-        return results
-
-    results = asyncio.run(send())
-    assert len(results) == 50
-    assert results[-1].error == "not answered within 0.05 s"
 
 
 def test_a_stopping_worker_answers_accepted_requests() -> None:

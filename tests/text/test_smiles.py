@@ -116,10 +116,25 @@ def test_reason_is_given_if_rdkit_cuts_it_within_a_character() -> None:
             check_smiles("C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10)
 
 
-@pytest.mark.parametrize("query", ["[Na+][O-]CC", "CN(C)(C)[Fe]"])
-def test_molecules_written_with_a_dative_bond_are_refused(query: str) -> None:
+def test_ions_written_with_a_dative_bond_are_refused() -> None:
     with pytest.raises(InvalidSmilesError, match=r"^RDKit writes it with a dative bond, .*(->|<-)"):
-        canonical_query(query)
+        canonical_query("[Na+][O-]CC")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("CN(C)(C)[Fe]", "C[N](C)(C)[Fe]"),
+        (
+            "[Cu]123n4c5nc6[n]2c(nc7n1c(nc1[n]3c(nc4c2ccccc52)c2ccccc12)c1ccccc71)c1ccccc61",
+            "c1ccc2c3[n]4c(c2c1)N=c1c2ccccc2c2[n]1[Cu]41[n]4c(c5ccccc5c4N=c4c5ccccc5c([n]41)=N3)N=2",
+        ),
+    ],
+)
+def test_ligands_have_single_bonds(query: str, expected: str) -> None:
+    """RDKit writes dative ones, which SMILES does not have."""
+    assert canonical_query(query) == canonicalise(query) == expected
+    assert canonical_query(expected) == expected
 
 
 def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
@@ -218,6 +233,20 @@ def test_a_dative_bond_is_refused_by_name(smiles: str) -> None:
     for check in (canonical_query, check_smiles):
         with pytest.raises(InvalidSmilesError, match=r"it has a dative bond: .*: expected bonds"):
             check(smiles)
+
+
+@pytest.mark.parametrize(
+    "smiles", ["C[Mg]~Br", "C~[Fe]", "CC.c1ccccc1~[Cr](~[C-]#[O+])~C", "N~[Cu]>C"]
+)
+def test_a_tilde_at_a_metal_is_refused(smiles: str) -> None:
+    """With a dot in its place, bromide would be hydrogen bromide."""
+    for check in (canonical_query, check_smiles):
+        with pytest.raises(InvalidSmilesError, match=r"a bond ~ at a metal: .*: expected a dot"):
+            check(smiles)
+
+
+def test_ring_numbers_of_three_digits_are_read() -> None:
+    assert check_smiles("C%(100)CCCCC%(100)") == canonical_query("C%(100)CCCCC%(100)") == "C1CCCCC1"
 
 
 def test_a_tilde_between_molecules_is_a_dot() -> None:

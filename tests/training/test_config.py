@@ -17,7 +17,7 @@ from molspec.training.trainer import learning_rate_factor
         ({"minutes": 1.0, "steps": 2}, "expected exactly one"),
         ({"steps": 1, "dropout": 1.0}, r"dropout is 1\.0: expected at least 0, below 1"),
         ({"steps": 1, "model": {"d_model": 30}}, "d_model is 30: expected a multiple"),
-        ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width"),
+        ({"steps": 1, "model": {"width": 30}}, "unknown model fields: width; expected d_model"),
         ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
         ({"steps": "6"}, "steps is '6': expected a whole number"),
         ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),

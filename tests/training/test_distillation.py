@@ -25,7 +25,7 @@ from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
 from tests.conftest import Run
-from tests.training.tiny import answers, teacher
+from tests.training.tiny import answers, write_teacher
 
 Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}
@@ -162,9 +162,7 @@ class Constant:
 
 
 def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: Run) -> None:
-    vocabulary = prepared.read(data).vocabulary
-    checkpoint = teacher(vocabulary)
-    checkpoints.write(checkpoint, tmp_path / "teacher")
+    write_teacher(data, tmp_path / "teacher")
     out = tmp_path / "distilled"
     arguments = ["distil", str(tmp_path / "teacher"), "--data", str(data), "--output", str(out)]
     assert run(*arguments, "--pairs", "6") == 0

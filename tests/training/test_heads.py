@@ -12,13 +12,12 @@ from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.model.spec import HeadsSpec
 from molspec.prediction.model import Model, load
-from molspec.training import prepared
 from molspec.training.config import HeadsConfig, Precision
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import EncodedPairs
 from tests import tiny
 from tests.conftest import Run
-from tests.training.tiny import answers, assert_equal, interrupted_thrice, teacher
+from tests.training.tiny import answers, assert_equal, interrupted_thrice, write_teacher
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
 
@@ -116,9 +115,7 @@ def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
 
 
 def test_command_trains_heads(data: Path, tmp_path: Path, run: Run) -> None:
-    vocabulary = prepared.read(data).vocabulary
-    checkpoint = teacher(vocabulary)
-    checkpoints.write(checkpoint, tmp_path / "small")
+    write_teacher(data, tmp_path / "small")
     arguments = [
         *("train-heads", str(tmp_path / "small"), "--data", str(data), "--pairs", "8"),
         *("--steps", "3", "--head-count", "2", "--output", str(tmp_path / "run")),

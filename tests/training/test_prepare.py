@@ -21,7 +21,7 @@ from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made
 from molspec.training.prepared import EncodedPairs, Prepared, read
 from molspec.training.reactions import Row, read_rows
-from molspec.training.sample import FILE
+from tests.training.tiny import sample_reactions
 
 RETRO = PrepareOptions("retro", variants=3, validation_share=0.2)
 #: Makes pairs in two processes and kills itself in the middle.
@@ -41,7 +41,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of 60 good reactions and bad rows of every kind."""
-    good = [row.reaction for _, row in zip(range(60), read_rows(FILE), strict=False)]
+    good = sample_reactions(60)
     bad = ["=CCO", ">>CC", "CCO>>CCO", "C1CC>>CC", "CC.OC>>CO.CCC.CCCC", f"C>>{'C' * 500}", good[0]]
     path = tmp_path_factory.mktemp("reactions") / "mixed.tsv"
     path.write_text("reaction\n" + "".join(f"{text}\n" for text in (*good, *bad)))

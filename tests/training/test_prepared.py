@@ -13,8 +13,7 @@ from molspec.model.spec import ModelSpec
 from molspec.training import PrepareOptions, Validation, prepare
 from molspec.training.card import write_card
 from molspec.training.prepared import Prepared, read, read_together
-from molspec.training.reactions import read_rows
-from molspec.training.sample import FILE
+from tests.training.tiny import sample_reactions
 
 RETRO = PrepareOptions("retro", variants=2)
 
@@ -23,7 +22,7 @@ RETRO = PrepareOptions("retro", variants=2)
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files and folders `first` and `second` with one vocabulary and one validation file."""
     folder = tmp_path_factory.mktemp("parts")
-    rows = [row.reaction for _, row in zip(range(80), read_rows(FILE), strict=False)]
+    rows = sample_reactions(80)
     for name, part in (
         ("validation", rows[:10]),
         ("first", rows[10:50]),

@@ -12,9 +12,7 @@ import pytest
 
 from molspec.training import Judge, PrepareOptions, prepare
 from molspec.training import preparation as module
-from molspec.training.reactions import read_rows
-from molspec.training.sample import FILE
-from tests.training.tiny import Stop
+from tests.training.tiny import Stop, sample_reactions
 
 OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0)
 
@@ -22,7 +20,7 @@ OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     folder = tmp_path_factory.mktemp("files")
-    rows = [row.reaction for _, row in zip(range(40), read_rows(FILE), strict=False)]
+    rows = sample_reactions(40)
     groups = {"files": rows[:25], "validation": rows[20:32], "exclude": rows[30:]}
     for name, group in groups.items():
         (folder / f"{name}.smi").write_text("\n".join(group))

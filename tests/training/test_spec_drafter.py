@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from molspec import checkpoints
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import load
-from molspec.training import prepared
 from molspec.training.config import SpecDrafterConfig
 from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, drafter_spec, guesses
 from molspec.training.spec_drafter_layout import Lay, causal, published
 from tests import tiny
-from tests.training.tiny import answers, assert_equal, interrupted_thrice, teacher
+from tests.conftest import Run
+from tests.training.tiny import answers, assert_equal, interrupted_thrice, write_teacher
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1}
 CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)
@@ -125,10 +123,8 @@ def test_a_time_is_a_seed(tmp_path: Path) -> None:
     assert list(trainer.run()) == [1]
 
 
-def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Callable[..., int]) -> None:
-    vocabulary = prepared.read(data).vocabulary
-    checkpoint = teacher(vocabulary)
-    checkpoints.write(checkpoint, tmp_path / "small")
+def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Run) -> None:
+    write_teacher(data, tmp_path / "small")
 
     def arguments(data: Path, output: str, *more: str) -> list[str]:
         begin = ["train-drafter", str(tmp_path / "small"), "--data", str(data), "--pairs", "8"]

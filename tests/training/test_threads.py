@@ -101,6 +101,8 @@ def test_too_short_budget_is_reported_before_and_after_training(
     config = replace(CONFIG, steps=None, minutes=1e-5)
     train(data, tmp_path / "short", config)
     before, after = caplog.messages
+    with pytest.raises(ValueError, match="0 steps here, too few to learn from nothing: --start"):
+        train(data, tmp_path / "refused", config, anyway=False)
     assert before.startswith("1e-05 minutes are about 0 steps here, too few to learn from: take")
     assert "steps are too few to learn from: take more minutes" in after
 

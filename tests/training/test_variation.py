@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -10,10 +9,10 @@ import pytest
 from rdkit import Chem
 
 from molspec.text import canonicalise
-from molspec.training.reactions import Reaction, read_rows
-from molspec.training.sample import FILE
+from molspec.training.reactions import Reaction
 from molspec.training.variation import vary
 from tests.conftest import Run
+from tests.training.tiny import sample_reactions
 
 AMIDE = (
     "[CH3:1][CH2:2][CH2:3][CH2:4][C:5](=[O:6])[Cl:20].[NH2:7][CH2:8][CH2:9][CH2:10][c:11]1"
@@ -51,7 +50,7 @@ def near(side: str) -> dict[int, tuple[object, ...]]:
 
 
 def test_the_change_stays_the_same() -> None:
-    rows = [row.reaction for row in islice(read_rows(FILE), 60)]
+    rows = sample_reactions(60)
     for number, reaction in enumerate(rows):
         variations = vary(reaction, 4, Random(number))
         assert len(set(variations)) == len(variations) <= 4

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
-from molspec.checkpoints import Checkpoint
-from molspec.text import Vocabulary
-from molspec.training import TrainConfig
+from molspec.training import TrainConfig, prepared
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.prepared import EncodedPairs
+from molspec.training.reactions import read_rows
+from molspec.training.sample import FILE
 from molspec.training.trainer import ModelTrainer
 from tests import tiny
 
@@ -43,6 +43,11 @@ CONFIG = TrainConfig(
 )
 
 
+def sample_reactions(count: int) -> list[str]:
+    """The first reactions of the sample."""
+    return [row.reaction for row in islice(read_rows(FILE), count)]
+
+
 def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     assert found.keys() == expected.keys()
     for name, weight in expected.items():
@@ -61,11 +66,12 @@ def interrupted_thrice(start: Callable[[], Training]) -> Training:
     return resumed
 
 
-def teacher(vocabulary: Vocabulary) -> Checkpoint:
-    """A random model of retro of which some answers end."""
+def write_teacher(data: Path, folder: Path) -> None:
+    """Writes a random model of retro with the vocabulary of the data; some answers end."""
+    vocabulary = prepared.read(data).vocabulary
     checkpoint = tiny.checkpoint(5, vocabulary)
     checkpoint.weights["output.bias"][vocabulary.eos_id] += 2
-    return replace(checkpoint, task="retro")
+    checkpoints.write(replace(checkpoint, task="retro"), folder)
 
 
 def answers() -> EncodedPairs:

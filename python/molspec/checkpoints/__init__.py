@@ -29,14 +29,16 @@ _DEEPSPEED = "*mp_rank_*_model_states.pt"
 _OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)
 
 
-def read(path: str | Path) -> Checkpoint:
+def read(path: str | Path, vocabulary: Path | None = None) -> Checkpoint:
     """Read the checkpoint at `path`, whatever its format.
+
+    vocabulary: the file of a Chemformer's vocabulary, if there are several beside it.
 
     Raises CheckpointError, naming `path` and the fault.
     """
     path = Path(path)
     try:
-        return _read(path)
+        return _read(path, vocabulary)
     except OSError as error:
         name = Path(error.filename).name if error.filename else path.name
         raise CheckpointError(f"{path}: {name}: {error.strerror or error}") from error
@@ -46,7 +48,7 @@ def read(path: str | Path) -> Checkpoint:
         raise CheckpointError(f"{path}: damaged: {type(error).__name__}: {error}") from error
 
 
-def _read(path: Path) -> Checkpoint:
+def _read(path: Path, vocabulary: Path | None) -> Checkpoint:
     if not path.exists():
         raise CheckpointError("no such file or folder")
     if (path / "state.pt").is_file():
@@ -61,6 +63,8 @@ def _read(path: Path) -> Checkpoint:
                     raise CheckpointError(f"{file.name} is a pointer; `git lfs pull` gets the file")
     if any(path.glob(_DEEPSPEED)) or any(path.glob(f"*/{_DEEPSPEED}")):
         raise CheckpointError("a folder of DeepSpeed: expected the one file of zero_to_fp32.py")
+    if vocabulary is not None:
+        return chemformer.read(path, vocabulary)
     for form in _FORMATS:
         if form.recognises(path):
             return form.read(path)
@@ -68,15 +72,22 @@ def _read(path: Path) -> Checkpoint:
     raise CheckpointError(f"no checkpoint in it; looked for {looked_for}")
 
 
-def convert(source: str | Path, destination: str | Path, dtype: str | None = None) -> Checkpoint:
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    dtype: str | None = None,
+    vocabulary: Path | None = None,
+) -> Checkpoint:
     """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
+
+    vocabulary: as of `read`.
 
     Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES,
     CheckpointError if the source is broken or the destination exists and is another, OSError if
     it cannot be written.
     """
     folder.check_destination(Path(destination), overwrite=True)  # or it may be this one
-    checkpoint = read(source)
+    checkpoint = read(source, vocabulary)
     if dtype is not None:
         checkpoint = checkpoint.to(dtype)
     write(checkpoint, destination)

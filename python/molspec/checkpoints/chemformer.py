@@ -55,12 +55,18 @@ def _is_vocabulary(file: Path) -> bool:
     return file.suffix == ".txt"
 
 
-def read(path: Path) -> Checkpoint:
-    """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
+def read(path: Path, vocabulary_file: Path | None = None) -> Checkpoint:
+    """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError.
+
+    vocabulary_file: its vocabulary; by default the only one beside it.
+    """
     folder = path if path.is_dir() else path.parent
     file = only_file(path, "*.ckpt", "checkpoints, name one or leave one")
-    vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
-    vocabulary = _read_vocabulary(only(vocabularies, "vocabularies, name one or leave one"))
+    if vocabulary_file is None:
+        vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
+        cure = "vocabularies; molspec convert --vocabulary names one"
+        vocabulary_file = only(vocabularies, cure)
+    vocabulary = _read_vocabulary(vocabulary_file)
     state, sizes = lightning.load_parts(file, "Chemformer", _SIZES.values())
     spec = _spec(state, sizes)
     positions = state["pos_emb"]

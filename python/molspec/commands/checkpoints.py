@@ -35,13 +35,17 @@ def convert_command(
         str | None,
         typer.Option(help="float32, float16 or bfloat16; by default the checkpoint's own."),
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="The vocabulary of a Chemformer, if several are beside it."),
+    ] = None,
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
     with value_errors_are_usage_errors():
         from molspec import checkpoints
         from molspec.checkpoints import bundled
 
-        checkpoints.convert(bundled.locate(source), destination, dtype)
+        checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary)
 
 
 @with_flags

@@ -53,7 +53,7 @@ class ModelFlags:
     ] = 1
 
 
-InputForm = Literal["smi", "csv", "tsv", "sdf"]
+InputForm = Literal["smi", "csv", "tsv", "sdf", "rxn"]
 OutputForm = Literal["text", "jsonl", "csv", "tsv", "smi", "rsmi", "sdf", "html"]
 
 RawCells = Annotated[
@@ -78,7 +78,7 @@ class InputFlags:
 
     input_name: str | None = setting(
         None,
-        "Queries: .smi, .csv, .tsv or .sdf; .gz or .xz too; - is stdin.",
+        "Queries: .smi, .csv, .tsv, .sdf, .rxn; .gz or .xz too; - is stdin.",
         flags=("--input", "-i"),
     )
     input_form: Annotated[

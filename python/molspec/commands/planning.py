@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -29,6 +29,9 @@ from molspec.common.console import (
 from molspec.common.fields import check_count, setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import Limits, Plan
+
+if TYPE_CHECKING:
+    from molspec.planners.stock import Stock
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,8 @@ def plan_command(
     raise typer.Exit(status)
 
 
-def _digest(stock: dict[str, str]) -> str:
+def _digest(stock: Stock) -> str:
     """A number that differs between stocks and does not depend on their order."""
-    entries = (blake2b(repr(entry).encode(), digest_size=16) for entry in stock.items())
+    every = (*stock.items(), *stock.prices.items())
+    entries = (blake2b(repr(entry).encode(), digest_size=16) for entry in every)
     return f"{sum(int(each.hexdigest(), 16) for each in entries) % 2**128:032x}"

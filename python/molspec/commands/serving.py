@@ -66,6 +66,17 @@ def serve_command(
             "a browser; may be repeated. * is every one, and is refused with keys."
         ),
     ] = None,
+    stock: Annotated[
+        Path | None,
+        typer.Option(
+            help="Purchasable molecules, a file as of plan: the page marks them, and plans with "
+            "them where molspec[planning] is installed."
+        ),
+    ] = None,
+    match: Annotated[
+        Literal["exact", "inchikey", "no-stereo", "tautomer"] | None,
+        typer.Option(help="How molecules match the stock, as of plan."),
+    ] = None,
     log_level: Annotated[
         Literal["error", "warning", "info", "debug"],
         typer.Option(help="What is logged to standard error."),
@@ -84,7 +95,7 @@ def serve_command(
         settings = Settings(
             *(_models(models), device, dtype, threads, batch_size),
             *(limits, keys, _hosts(host, allowed_host), _origins(allowed_origin or (), keys)),
-            *(log_level, access_log),
+            *(log_level, access_log, stock, match),
         )
         tell = partial(_print_address, [name for name, _ in settings.models])
         with listen(host, port) as taken:

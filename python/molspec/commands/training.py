@@ -140,6 +140,9 @@ def train_command(
     ] = False,
     config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
     start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Train even if the minutes are too few to learn from.")
+    ] = False,
     device: Device = None,
     threads: Threads = None,
 ) -> None:
@@ -168,6 +171,7 @@ def train_command(
                 device=device,
                 decode=_decode,
                 threads=threads,
+                anyway=anyway or sample,
             )
     if processes.is_lead:
         _print_outcome(outcome)

@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Hashable, Mapping
 from dataclasses import Field, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Real
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -25,6 +25,7 @@ def setting(
     above: float | None = None,
     most: float | None = None,
     flags: tuple[str, ...] = (),
+    http: bool = False,
 ) -> Any:
     """A field of a dataclass, like `dataclasses.field`.
 
@@ -33,9 +34,14 @@ def setting(
     least, above, most: bounds of a number; without the first two, an integer is at least 1 and a
         float at least 0.
     flags: its names on the command line, if they differ from its own.
+    http: whether a request to the server may set it.
     """
-    about = {"help": help, "more": more, "group": group, "flags": flags}
+    about = {"help": help, "more": more, "group": group, "flags": flags, "http": http}
     return field(default=default, metadata={**about, "least": least, "above": above, "most": most})
+
+
+#: A setting that a request to the server may have too.
+http_setting = partial(setting, http=True)
 
 
 @lru_cache

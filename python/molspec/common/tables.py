@@ -19,6 +19,8 @@ from typing import Any
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
 COMPRESSED = tuple(_OPEN)
+#: Endings of files of reactions with coordinates.
+RXN_ENDINGS = (".rxn", ".rdf")
 _DAMAGED = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 #: Encodings by their marks at a file's beginning. That of UTF-32 begins with that of UTF-16.
 _MARKS = {
@@ -35,10 +37,10 @@ _KINDS = {
     "compressed by bzip2": rb"BZh[1-9]1AY",
     "compressed by zstd": rb"\x28\xb5\x2f\xfd",
     "not text": rb"(?s).*?\0",
-    "a file of reactions with coordinates (RXN, RDF)": rb"\s*\$(RXN|RDFILE)",
 }
 #: Such kinds of text. A record of SDF may begin in any way: with its title.
 _TEXT_KINDS = {
+    "a file of reactions, without .rxn or .rdf in its name": rb"\s*\$(RXN|RDFILE)",
     "JSON": rb'\s*(\{|\[\s*["{\[\]])',
     "XML or HTML": rb"\s*<",
     "a MOL2 file": rb"\s*(#.*\s+)*@<TRIPOS>",
@@ -46,7 +48,7 @@ _TEXT_KINDS = {
     "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+\.\d+){3}",
     "a file of structures, without .sdf or .mol in its name": rb"(.*\n){3}.*V[23]000[ \r]*\n",
 }
-_READ = "SMILES (.smi), a table (.csv, .tsv) or structures (.sdf, .mol), plain, .gz or .xz"
+_READ = "SMILES (.smi), a table (.csv, .tsv) or structures (.sdf, .mol, .rxn, .rdf), or .gz, .xz"
 #: Bytes of a file's beginning that tell its kind.
 _PEEKED = 4096
 #: Maximum characters of a header in an error.
@@ -76,11 +78,15 @@ def open_lines(path: Path, *, records: bool = False) -> Iterator[Iterator[str]]:
     Invalid UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, is of a kind
     that is not read, its compressed data are damaged, or a line is longer than `LONGEST_LINE`.
 
-    records: whether its lines are records of SDF.
+    records: whether its lines are records of structures.
     """
-    opened = _OPEN.get(path.suffix.lower(), open)
-    with opened(path, "rb") as data:
+    with open_bytes(path) as data:
         yield read_lines(data, path, records=records)
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file, plain or compressed, to read its bytes."""
+    return _OPEN.get(path.suffix.lower(), open)(path, "rb")
 
 
 def read_lines(data: Any, path: Path | str, *, records: bool = False) -> Iterator[str]:
@@ -175,7 +181,8 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
             number, size = reader.line_num + before, 0
             yield number, cells
     except csv.Error as error:  # in the row that begins after the last one, and may be many lines
-        raise ValueError(f"{path}, line {number + 1}: {error}") from error
+        expected = "expected a row of CSV, whose quotes end"
+        raise ValueError(f"{path}, line {number + 1}: {error}: {expected}") from error
 
 
 def inert_cell(text: str) -> str:

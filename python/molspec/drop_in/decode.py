@@ -65,6 +65,8 @@ class Hypotheses:
         model's own.
     inclusion: float64 [batch, n_best], of samples without replacement: the probability that the
         sample has the answer; NaN for other answers.
+    token_log_probs: float32 [batch, n_best, length], with the option of that name: of every token
+        of `sequences`; NaN elsewhere.
 
     If a beam found fewer than n_best answers, the rest have length 0 and log-probability -inf. The
     tensors are on the device of the source ids.
@@ -76,6 +78,7 @@ class Hypotheses:
     finished: Tensor
     tolerated: Tensor
     inclusion: Tensor
+    token_log_probs: Tensor
     statistics: Statistics
 
     def to(self, device: torch.device) -> Hypotheses:
@@ -115,10 +118,10 @@ def decode(
         `compile` or `load` knows its own.
     source_to_target: the target id of each source id that has one, if the vocabularies differ.
     options: fields of `PredictOptions`. For searches: n_best, beam_size, beam, length_penalty,
-        finished, batch_size. For drafts: drafter, draft_length, draft_count, node_budget. For
-        samples: samples, temperature, top_k, top_p, seed, replacement. For relaxed verification:
-        verification, beta, tau, judge. `ModelDraft(module)` of `molspec.drafting` lets another
-        model draft; module is what `model` may be.
+        finished, batch_size, min_length, token_log_probs. For drafts: drafter, draft_length,
+        draft_count, node_budget. For samples: samples, temperature, top_k, top_p, seed,
+        replacement. For relaxed verification: verification, beta, tau, judge. `ModelDraft(module)`
+        of `molspec.drafting` lets another model draft; module is what `model` may be.
 
     Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
     by less, a batch of another shape may prefer the other token.
@@ -308,7 +311,7 @@ def _hypotheses(
     lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
     tolerated, inclusion = torch.zeros_like(lengths), torch.full_like(log_probs, torch.nan)
     finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
-    sequences: dict[tuple[int, int], list[int]] = {}
+    sequences: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
     for index, answer in enumerate(decoded):
         if answer.error:
             raise ValueError(f"source_ids[{index}]: {answer.error}")
@@ -316,14 +319,18 @@ def _hypotheses(
             if hypothesis.log_prob == -math.inf:  # a beam's place that no answer takes
                 break
             end = [special_ids.eos_id] if hypothesis.finished else []
-            sequences[index, rank] = hypothesis.token_ids + end
+            sequences[index, rank] = hypothesis.token_ids + end, hypothesis.token_log_probs
             log_probs[index, rank] = hypothesis.log_prob
-            lengths[index, rank] = len(sequences[index, rank])
+            lengths[index, rank] = len(hypothesis.token_ids + end)
             finished[index, rank] = hypothesis.finished
             tolerated[index, rank] = hypothesis.tolerated or 0
             if hypothesis.inclusion is not None:
                 inclusion[index, rank] = hypothesis.inclusion
     padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
-    for place, sequence in sequences.items():
+    token_log_probs = torch.full(padded.shape, torch.nan, dtype=torch.float32, device="cpu")
+    for place, (sequence, values) in sequences.items():
         padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
-    return Hypotheses(padded, log_probs, lengths, finished, tolerated, inclusion, statistics)
+        token_log_probs[place][: len(values)] = torch.tensor(values, device="cpu")
+    return Hypotheses(
+        padded, log_probs, lengths, finished, tolerated, inclusion, token_log_probs, statistics
+    )

@@ -122,12 +122,12 @@ def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
 
 
 def smiles(answer: Answer, context: OutputContext) -> str:
-    """SMILES, identifier, rank, probability; without SMILES if there is no molecule."""
+    """SMILES, identifier, rank, probability, doubt; without SMILES if there is no molecule."""
     return _written_lines(answer, context, lambda text: text)
 
 
 def reactions(answer: Answer, context: OutputContext) -> str:
-    """Reaction SMILES, identifier, rank, probability."""
+    """Reaction SMILES, identifier, rank, probability, doubt."""
     assert context.task is not None  # checked by the command
     written = partial(reaction_smiles, context.task, answer.result.query.strip())
     return _written_lines(answer, context, written)
@@ -135,8 +135,12 @@ def reactions(answer: Answer, context: OutputContext) -> str:
 
 def _written_lines(answer: Answer, context: OutputContext, written: Callable[[str], str]) -> str:
     result = answer.result
+
+    def doubted(prediction: Prediction) -> list[str]:
+        return [doubt] if (doubt := answer.doubt(prediction)) else []
+
     cells = [
-        (written(text), answer.identifier, str(rank), probability(prediction))
+        (written(text), answer.identifier, str(rank), probability(prediction), *doubted(prediction))
         if (text := context.shown(prediction))
         else ("", answer.identifier, str(rank), f"error: {fault(prediction)}")
         for rank, prediction in enumerate(result.predictions, start=1)

@@ -12,6 +12,7 @@ from pathlib import Path
 from molspec.common.console import STANDARD, UsageError
 from molspec.common.tables import (
     COMPRESSED,
+    RXN_ENDINGS,
     choose_column,
     first_column,
     open_lines,
@@ -30,7 +31,10 @@ INPUT_FORMATS = {
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
     "sdf": (".sdf", ".sd", ".mol"),
+    "rxn": RXN_ENDINGS,
 }
+#: Formats of structures.
+_RECORDS = ("sdf", "rxn")
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
@@ -56,6 +60,7 @@ class Source:
         name_column: str | None = None,
         task: Task | None = None,
         copied: Sequence[str] = (),
+        optional: Sequence[str] = (),
     ) -> Iterator[Query]:
         """Yield all queries in their order, also damaged ones.
 
@@ -64,12 +69,13 @@ class Source:
             is the side that `task` decides.
         name_column: the column of identifiers in a table or in an SDF's data; by default id or
             name, and the title of an SDF's record.
-        copied: further columns of a table, for `Query.columns`.
+        copied: further columns of a table, for `Query.columns`; the first of those in `optional` is
+            empty if there is none.
 
         Raises ValueError if there is no such column, or a row is invalid CSV.
         """
         if self.form in ("csv", "tsv"):
-            return self._of_table(column, name_column, task, copied)
+            return self._of_table(column, name_column, task, copied, optional)
         if copied:
             raise ValueError(
                 f"copy_column is {copied[0]!r}: expected none, {self.name} is not a table"
@@ -80,8 +86,10 @@ class Source:
             return read_records(self._lines, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
+        if self.form == "rxn":
+            return self._of_reactions(task)
         if self.form == "smi" and task is not None and self._has_reactions():
-            return self._of_table(None, None, task, ())
+            return self._of_table(None, None, task)
         return self._of_lines(task)
 
     def _has_reactions(self) -> bool:
@@ -105,20 +113,49 @@ class Source:
         return found is not None and (found > 0 or len(peeked) > 1)
 
     def _of_lines(self, task: Task | None) -> Iterator[Query]:
-        """Lines of SMILES, white space, name; an empty line is a query without text."""
+        """Lines of SMILES, white space, name; an empty line is a query without text.
+
+        Two atoms with a blank between them are tokens, or a molecule and its name: lines before
+        them tell.
+        """
         from molspec.text import plain_smiles
         from molspec.text.reactions import reaction_part
 
-        for number, line in enumerate(map(plain_smiles, self._lines)):
+        has_tokens: bool | None = None
+        for number, line in enumerate(self._lines):
             if self.form == _GIVEN:
-                yield Query(line)
+                yield Query(plain_smiles(line))
                 continue
-            smiles, name = (*line.split(maxsplit=1), "", "")[:2]
+            text, tab, more = line.replace("\t|", " |").partition("\t")
+            joined, words = plain_smiles(text), text.split()
+            are_joined = len(words) > 1 and joined == "".join(words)
+            if are_joined and len(words) == 2 and not has_tokens:
+                if has_tokens is None:
+                    fault = f"{' '.join(words)!r} may be {joined}, or {words[0]} and a name"
+                    yield Query("", error=f"{fault}: expected {joined}, or a tab before the name")
+                    continue
+                joined = text
+            elif has_tokens is None and len(words) > 1 and not words[1].startswith("|"):
+                has_tokens = are_joined
+            smiles, name = (*f"{joined}{tab}{more}".split(maxsplit=1), "", "")[:2]
             if number or smiles.casefold() != _TITLE:
                 yield Query(reaction_part(smiles, task), name.strip())
 
+    def _of_reactions(self, task: Task | None) -> Iterator[Query]:
+        from molspec.text.reactions import reaction_part
+        from molspec.text.rxn import read_rxn
+
+        for reaction, title in read_rxn(self._lines):
+            error = None if reaction else "not a reaction to RDKit"
+            yield Query(reaction_part(reaction, task), title, error=error)
+
     def _of_table(
-        self, column: str | None, name_column: str | None, task: Task | None, copied: Sequence[str]
+        self,
+        column: str | None,
+        name_column: str | None,
+        task: Task | None,
+        copied: Sequence[str] = (),
+        optional: Sequence[str] = (),
     ) -> Iterator[Query]:
         from molspec.text import plain_smiles
         from molspec.text.reactions import find_columns, reaction_part
@@ -131,7 +168,11 @@ class Source:
             by_content=column is None and task is not None,
         )
         names = _name_column(self.name, header, name_column)
-        further = [choose_column(self.name, header, "copy_column", name, ()) for name in copied]
+        further: list[int | None] = [
+            choose_column(self.name, header, "copy_column", name, ()) for name in copied
+        ]
+        if optional:
+            further.append(first_column(header, optional))
         return (
             Query(
                 reaction_part(plain_smiles(_cell(cells, index)), task),
@@ -146,11 +187,13 @@ class Source:
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
-        with open_lines(path, records=self.form == "sdf") as lines:
+        with open_lines(path, records=self.form in _RECORDS) as lines:
             if self.form == "sdf":
                 return sum(map(is_end, lines))
             if self.form == "smi":
                 return sum(1 for _ in lines)
+            if self.form == "rxn":
+                return sum(line.startswith("$RXN") for line in lines)
             return max(0, sum(1 for _ in split_cells(lines, self.form == "csv", path)) - 1)
 
 
@@ -197,10 +240,10 @@ def open_source(
         stdin = sys.stdin.fileno()
         form = form or "smi"
         with open(stdin, "rb", closefd=False) as data:
-            yield Source(name, form, read_lines(data, "standard input", records=form == "sdf"))
+            yield Source(name, form, read_lines(data, "standard input", records=form in _RECORDS))
     else:
         form = form or input_format(name) or "smi"
-        with open_lines(Path(name), records=form == "sdf") as lines:
+        with open_lines(Path(name), records=form in _RECORDS) as lines:
             yield Source(name, form, lines)
 
 

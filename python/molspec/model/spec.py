@@ -177,7 +177,9 @@ class ModelSpec:
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(values) - known):
             raise ValueError(
-                f"unknown model fields: {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+                f"unknown model fields: {', '.join(unknown)}; expected d_model (the width), "
+                "encoder_layers, decoder_layers, head_count, feed_forward, max_positions, or "
+                "another field of ModelSpec"
             )
         if missing := sorted({"source_vocab_size", "target_vocab_size"} - set(values)):
             raise ValueError(f"missing model fields: {', '.join(missing)}")

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from rdkit import Chem
+
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
 from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
 from molspec.prediction.results import Result
+from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 
 #: For planners: different molecules only, each once, and no wider beams: expanding another molecule
 #: helps more than further predictions for this one.
-_USABLE = {
+USABLE: dict[str, Any] = {
     "merge_duplicates": True,
     "drop_invalid": True,
     "drop_unchanged": True,
     "max_beam_factor": 1,
 }
+
+_STEREO = re.compile(r"[@/\\]")
 
 
 class Expander:
@@ -29,6 +35,8 @@ class Expander:
     options: of `PredictOptions`, by name; by default invalid, unchanged and duplicate predictions
         are dropped, and a query is decoded once.
     mass: predictions beyond this share of the list's probability are dropped.
+
+    Reactants one of which is the product but for its stereo, such as its enantiomer, are dropped.
 
     Raises ValueError, naming the argument, and TypeError for an unknown option.
     """
@@ -47,7 +55,7 @@ class Expander:
         self.model = model
         self.cache = AnswerCache() if cache is None else cache
         self._mass = mass
-        self._options = PredictOptions(**{**_USABLE, **given})
+        self._options = PredictOptions(**{**USABLE, **given})
 
     @classmethod
     def load(
@@ -81,8 +89,25 @@ class Expander:
         return [self._cut(answers[query]) for query in queries]
 
     def _cut(self, result: Result) -> Result:
+        if self.model.task != "product":
+            flat = _flat(canonicalise(result.query) or "")
+            kept = (
+                p for p in result.predictions if flat not in _flat(p.canonical or "").split(".")
+            )
+            result = replace(result, predictions=tuple(kept))
         if self._mass == 1:
             return result
         sums = accumulate(result.probabilities)
         count = 1 + sum(share < self._mass for share in sums)
         return replace(result, predictions=result.predictions[:count])
+
+
+def _flat(smiles: str) -> str:
+    """Canonical SMILES without stereo; the text itself if it has none, or is not a molecule."""
+    if not _STEREO.search(smiles):
+        return smiles
+    with quiet():
+        if (molecule := read_smiles(smiles)) is None:
+            return smiles
+        Chem.RemoveStereochemistry(molecule)
+        return write_smiles(molecule)

@@ -26,14 +26,18 @@ def text(plan: Plan, context: OutputContext) -> str:
         for number, step in enumerate(route.steps, start=1):
             percent = 100 * math.exp(step.log_prob)
             lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}")
-        bought = (_named(leaf, plan) for leaf in route.leaves)
+        bought = (
+            f"{leaf} ({about})" if (about := _about(leaf, plan)) else leaf for leaf in route.leaves
+        )
         lines.append(f"      to buy  {'  '.join(bought)}")
     return "\n".join(lines) + "\n"
 
 
-def _named(smiles: str, plan: Plan) -> str:
-    name = plan.names.get(smiles)
-    return f"{smiles} ({one_line(name)})" if name else smiles
+def _about(smiles: str, plan: Plan) -> str:
+    """The name and the price of a molecule to buy."""
+    price = plan.prices.get(smiles)
+    about = (plan.names.get(smiles), price and f"price {price}")
+    return one_line(", ".join(filter(None, about)))
 
 
 def jsonl(plan: Plan, context: OutputContext) -> str:
@@ -92,8 +96,8 @@ def _tree(molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan) -> I
         percent = 100 * math.exp(step.log_prob)
         yield f'</div><div class="arrow"><span class="label">step {number}</span>'
         yield f'<b>&rarr;</b><span class="label">{percent:.1f} %</span></div>'
-    name = one_line(plan.names.get(molecule, ""))
-    label = "" if made else escape(f"to buy{name and ': '}{name}")
+    about = _about(molecule, plan)
+    label = "" if made else escape(f"to buy{about and ': '}{about}")
     yield f'<div class="molecule"><span class="label">{label}</span>'
     yield from report.drawn(molecule)
     yield "</div></div>"
@@ -108,7 +112,9 @@ def _found(plan: Plan) -> str:
         return f"error: {plan.error}"
     work = f"{_count(plan.expansions, 'molecule')} expanded in {plan.seconds:.2f} s"
     if plan.is_in_stock:
-        return "in stock" + "".join(f" as {one_line(name)}" for name in plan.names.values())
+        return "in stock" + "".join(
+            f" ({_about(it, plan)})" for it in {**plan.names, **plan.prices}
+        )
     if not plan.routes:
         return f"no route found, {work}"
     least = f" of at least {100 * plan.min_share:g} % of the likeliest one's probability"

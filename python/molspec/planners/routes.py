@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import log
@@ -57,6 +58,14 @@ class Route:
         return tuple(dict.fromkeys(each for each in needed if each not in made))
 
     @property
+    def depth(self) -> int:
+        """The most steps in a row."""
+        depths: dict[str, int] = {}
+        for step in self.steps:
+            depths[step.product] = 1 + max(depths.get(each, 0) for each in step.reactants)
+        return max(depths.values(), default=0)
+
+    @property
     def log_prob(self) -> float:
         """Sum over the steps."""
         return sum(step.log_prob for step in self.steps)
@@ -74,9 +83,11 @@ class Route:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a search: routes, seconds and expansions.
+    """The limits of a search, and of the routes that it looks for.
 
     min_share: of the likeliest route's probability; less probable routes are not searched for.
+    keep_bonds, break_bonds: pairs of a target's atoms, by their maps if it has any, as in
+        "1-2,5-6", otherwise by their places in its SMILES, from 0.
 
     Raises ValueError, naming the limit.
     """
@@ -87,15 +98,31 @@ class Limits:
     min_share: float = setting(
         0.01, "Drop routes below this share of the likeliest one's probability."
     )
+    max_steps: int | None = setting(
+        None, "Maximum steps: in a row for retro-star (default 5), in all for mcts (20)."
+    )
+    exclude_target: bool = setting(False, "Plan a target that is in stock all the same.")
+    keep_bonds: str = setting("", "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices.")
+    break_bonds: str = setting("", "Bonds that every route breaks, as --keep-bonds has them.")
 
     def __post_init__(self) -> None:
         check_counts(self, routes=None)
-        if self.expansions is not None:
-            check_counts(self, expansions=None)
+        for name in ("expansions", "max_steps"):
+            if getattr(self, name) is not None:
+                check_counts(self, **{name: None})
         if not self.seconds >= 0:
             raise ValueError(f"seconds is {self.seconds}: expected at least 0")
         if not 0 <= self.min_share <= 1:
             raise ValueError(f"min_share is {self.min_share}: expected 0 to 1")
+        kept = bond_pairs(self.keep_bonds, "keep_bonds")
+        if kept & bond_pairs(self.break_bonds, "break_bonds"):
+            raise ValueError(f"break_bonds is {self.break_bonds!r}: keep_bonds has one of them")
+
+    @property
+    def aims(self) -> str:
+        """The bonds, in words."""
+        aims = {"keep bonds": self.keep_bonds, "break bonds": self.break_bonds}
+        return "; ".join(f"{aim} {text}" for aim, text in aims.items() if text)
 
     @property
     def nats(self) -> float:
@@ -103,14 +130,22 @@ class Limits:
         return -log(self.min_share) if self.min_share else float("inf")
 
 
+def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
+    """Pairs of numbers, the smaller one first. Raises ValueError, naming the option."""
+    if not re.fullmatch(r"(\d+-\d+(,\d+-\d+)*)?", text):
+        raise ValueError(f"{name} is {text!r}: expected pairs of atoms, as 1-2,5-6")
+    ends = [sorted(map(int, pair.split("-"))) for pair in text.split(",") if pair]
+    return {(first, second) for first, second in ends}
+
+
 @dataclass(frozen=True)
 class Plan:
     """The result of a search for a target, the likeliest route first.
 
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
-    first route, if there is one. names: of the molecules to buy, if the stock has them. min_share:
-    the least probability of a route, as a share of the likeliest one's. note: the SMILES that was
-    searched for in place of the query, and why.
+    first route, if there is one. names, prices: of the molecules to buy, if the stock has them.
+    min_share: the least probability of a route, as a share of the likeliest one's. note: the SMILES
+    that was searched for in place of the query, and why; the bonds to keep and to break.
     """
 
     number: int
@@ -120,6 +155,7 @@ class Plan:
     seconds: float = 0.0
     first_seconds: float | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     min_share: float = 0.0
     note: str = ""
@@ -149,6 +185,7 @@ class Plan:
             "seconds": round(self.seconds, 3),
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
             "names": dict(self.names),
+            "prices": dict(self.prices),
             "min_share": self.min_share,
             "note": self.note or None,
             "error": self.error,

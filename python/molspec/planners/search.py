@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from omegaconf import OmegaConf
-from syntheseus import Molecule
+from syntheseus import Bag, Molecule
 from syntheseus.cli.search import (
     SearchAlgorithmClass,
     SearchAlgorithmConfig,
@@ -21,6 +21,7 @@ from syntheseus.search.graph.and_or import AndNode
 from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.files import Query, prepare_query
+from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
 from molspec.planners.routes import Limits, Plan, Route, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
@@ -48,6 +49,7 @@ class _Search:
         self.limits, self.first, self._next_count = limits, None, 0.0
         self.is_exhausted = False
         self._numbers = count()
+        self._open: list[Any] = []
         self.random_state = Random(0)
         self.reset()  # type: ignore[attr-defined]
 
@@ -57,8 +59,21 @@ class _Search:
         for node in nodes:
             if "number" not in node.data:
                 node.data["number"] = next(self._numbers)
+                self._open.append(node)
         changed = super().set_node_values(nodes, graph)  # type: ignore[misc]
         return sorted(changed, key=lambda node: node.data["number"])
+
+    def _filter_reactions(self, reactions: Any, node: Any, graph: Any) -> list[Any]:
+        """The reactions that keep the bonds to keep, with what their reactants have of them."""
+        reactions = super()._filter_reactions(reactions, node, graph)  # type: ignore[misc]
+        if graph.root_mol.identifier is None:
+            return list(reactions)
+        found = [(each, reactants_of(each.product, _smiles(each))) for each in reactions]
+        return [
+            type(each)(product=each.product, reactants=Bag(reactants), metadata=each.metadata)
+            for each, reactants in found
+            if reactants is not None
+        ]
 
     def should_stop_search(self, graph: Any) -> bool:
         """Whether a limit is reached, or there are enough routes."""
@@ -80,7 +95,9 @@ class _Search:
             Route.of(graph.root_mol.smiles, {step.product: step for step in reversed(way)}): None
             for _, way in ways
         }
-        found = sorted(every, key=lambda route: -route.log_prob)[: self.limits.routes]
+        most = self.limits.max_steps or len(graph)
+        fit = (each for each in every if each.depth <= most and is_followed(graph.root_mol, each))
+        found = sorted(fit, key=lambda route: -route.log_prob)[: self.limits.routes]
         return [each for each in found if found[0].log_prob - each.log_prob <= self.limits.nats]
 
 
@@ -98,19 +115,31 @@ class _RetroStar(_Search, RetroStarSearch):
 
 
 class _Mcts(_Search, MolSetMCTS):
+    def should_stop_search(self, graph: Any) -> bool:
+        """Also if no node is left to expand: Syntheseus would visit them until its time is over."""
+        while self._open and not self.can_expand_node(self._open[-1], graph):
+            self._open.pop()
+        return super().should_stop_search(graph) or not self._open
+
     def _get_mols_to_expand(self, node: Any, graph: Any) -> list[Molecule]:
         return sorted(super()._get_mols_to_expand(node, graph))
 
 
 class _Inventory(BaseMolInventory):
-    """The stock with Syntheseus' interface; not copied, so that processes share it."""
+    """The stock with Syntheseus' interface; not copied, so that processes share it.
 
-    def __init__(self, stock: dict[str, str]) -> None:
+    excluded: a molecule's key that it does not sell.
+    """
+
+    excluded: str | None = None
+
+    def __init__(self, stock: Stock) -> None:
         self._stock = stock
 
     def is_purchasable(self, mol: Molecule) -> bool:
-        """Whether the stock has the molecule."""
-        return mol.smiles in self._stock
+        """Whether the stock has the molecule, and buying it helps."""
+        is_sold = mol.smiles in self._stock and not must_be_made(mol)
+        return is_sold and (self.excluded is None or self._stock.key(mol.smiles) != self.excluded)
 
 
 #: Syntheseus' Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, with
@@ -145,23 +174,28 @@ class Planner:
         config = SearchAlgorithmConfig(search_algorithm=name, time_limit_s=limits.seconds)
         if limits.expansions is not None:
             config.limit_reaction_model_calls = limits.expansions
-        stock = stock if isinstance(stock, Stock) else Stock.fromkeys(stock, "")
+        if limits.max_steps is not None:
+            config.mcts_config.max_expansion_depth = limits.max_steps
+            config.retro_star_config.max_expansion_depth = 2 * limits.max_steps  # with reactions
+        stock = stock if isinstance(stock, Stock) else Stock(stock)
         self.limits = limits
         self._keep_salts = keep_salts
         self._model = model
         self._stock = stock
+        self._inventory = _Inventory(stock)
         self._search: Any = kind(
             reaction_model=model,
-            mol_inventory=_Inventory(stock),
+            mol_inventory=self._inventory,
             **search_algorithm_config_to_kwargs(OmegaConf.structured(config)),
         )
 
     def plan(self, query: Query, number: int = 1) -> Plan:
-        """Search for routes; a target that is not a molecule gets a plan with `error`.
+        """Search for routes; a target that cannot be planned gets a plan with `error`.
 
         A salt is looked for in the stock as it stands, then its molecule without counter-ions.
         """
-        in_stock = canonicalise(query.smiles.strip()) in self._stock
+        limits = self.limits
+        in_stock = canonicalise(query.smiles.strip()) in self._stock and not limits.exclude_target
         prepared = prepare_query(query, not (self._keep_salts or in_stock))
         try:
             if prepared.query.error is not None:
@@ -169,19 +203,22 @@ class Planner:
             target = canonical_query(prepared.smiles)
             if ">" in target:
                 raise ValueError("a side of a reaction: expected a molecule")
+            root = marked(target, query.smiles, limits)
         except ValueError as error:
             return Plan(number, query, error=str(error))
+        note = "; ".join(filter(None, (prepared.note, limits.aims)))
+        self._inventory.excluded = self._stock.key(target) if limits.exclude_target else None
         search = self._search
-        search.begin(self.limits)
+        search.begin(limits)
         began = perf_counter()
-        graph, _ = search.run_from_mol(Molecule(target))
+        graph, _ = search.run_from_mol(root)
         seconds = perf_counter() - began
         routes = tuple(search.routes(graph))
         if not routes and self._model.num_calls():  # that it cannot read the target, if so
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
             if answer.error not in (None, ALL_DROPPED):
-                return Plan(number, query, error=answer.error, note=prepared.note)
-        bought = (leaf for route in routes for leaf in route.leaves or (target,))
+                return Plan(number, query, error=answer.error, note=note)
+        bought = [leaf for route in routes for leaf in route.leaves or (target,)]
         return Plan(
             number,
             query,
@@ -190,8 +227,9 @@ class Planner:
             seconds,
             None if search.first is None else search.first - began,
             {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
-            min_share=self.limits.min_share,
-            note=prepared.note,
+            prices={leaf: price for leaf in bought if (price := self._stock.price(leaf))},
+            min_share=limits.min_share,
+            note=note,
         )
 
 
@@ -237,5 +275,8 @@ def _likeliest(ways: list[_Way], most: int) -> list[_Way]:
 
 
 def _step(reaction: Any) -> Step:
-    reactants = tuple(molecule.smiles for molecule in reaction.reactants)
-    return Step(reaction.product.smiles, reactants, reaction.metadata["log_probability"])
+    return Step(reaction.product.smiles, _smiles(reaction), reaction.metadata["log_probability"])
+
+
+def _smiles(reaction: Any) -> tuple[str, ...]:
+    return tuple(molecule.smiles for molecule in reaction.reactants)

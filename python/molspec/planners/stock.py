@@ -1,15 +1,23 @@
-"""The stock: purchasable molecules, and their suppliers' names."""
+"""The stock: purchasable molecules, their suppliers' names and prices."""
 
 from __future__ import annotations
 
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
+from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import open_source
+from molspec.files.sources import Source
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 from molspec.text.salts import main_component
 from molspec.text.smiles import INCHIKEY
@@ -21,6 +29,9 @@ _ORGANIC = Chem.MolFromSmarts("[#6;!H0,$([#6]~[#6])]")
 Match = Literal["exact", "inchikey", "no-stereo", "tautomer"]
 #: The length of its part of atoms and bonds.
 _SKELETON = 14
+_KEYS = INCHIKEY.pattern.encode()
+#: Columns of prices; the first one counts.
+_PRICES = ("price", "ppg", "price_per_gram", "cost")
 
 
 class Stock(dict[str, str]):
@@ -31,6 +42,7 @@ class Stock(dict[str, str]):
     An organic salt also serves as its molecule without counter-ions, which is named after it: then
     the name has the SMILES of what is bought.
 
+    prices: as the stock has them, by what molecules match by.
     entries: the number of entries read; bad_entries: the number of those that are not molecules;
         first_bad: the number and text of the first of them.
     """
@@ -39,6 +51,10 @@ class Stock(dict[str, str]):
     bad_entries = 0
     first_bad = ""
     match: Match = "exact"
+
+    def __init__(self, molecules: Iterable[str] = ()) -> None:
+        super().__init__(dict.fromkeys(molecules, ""))
+        self.prices: dict[str, str] = {}
 
     def __contains__(self, smiles: object) -> bool:
         """Whether a molecule that matches is for sale."""
@@ -52,10 +68,17 @@ class Stock(dict[str, str]):
         """What the molecule matches by."""
         return smiles if self.match == "exact" else _key(smiles, self.match)
 
-    def add(self, smiles: str, name: str, bought: str) -> None:
-        """Add a molecule unless one that matches has a name already."""
-        named = name if self.match == "exact" else ", ".join(filter(None, (name, bought)))
-        self[self.key(smiles)] = self.get(smiles) or named
+    def price(self, smiles: str) -> str:
+        """The price of what is bought for a molecule, "" if it has none."""
+        return self.prices.get(self.key(smiles), "")
+
+    def add(self, smiles: str, name: str, price: str) -> None:
+        """Add a molecule unless one that matches has a name or a price already."""
+        key = self.key(smiles)
+        if not super().get(key) and key not in self.prices:
+            self[key] = name
+            if price:
+                self.prices[key] = price
 
 
 @lru_cache(1)
@@ -82,7 +105,7 @@ def _key(smiles: str, match: Match) -> str:
 
 
 def read_stock(path: Path, match: Match | None = None) -> Stock:
-    """Read a stock from a file of queries: SMILES and names, .csv, .tsv or .sdf; .gz and .xz too.
+    """Read a stock: SMILES and names, .csv, .tsv, .sdf or .json, .gz and .xz too; .hdf5 of pandas.
 
     match: by default exact, or by InChIKey if the first entry is one.
 
@@ -90,9 +113,9 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
     file cannot be read.
     """
     stock = Stock()
-    served: dict[str, str] = {}
-    with open_source(str(path)) as source:
-        for number, query in enumerate(source.queries(), start=1):
+    served: dict[str, tuple[str, str]] = {}
+    with _opened(path) as source:
+        for number, query in enumerate(source.queries(optional=_PRICES), start=1):
             smiles = query.smiles.strip()
             if not smiles and query.error is None:
                 continue
@@ -108,19 +131,79 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
             is_usable = is_key and stock.match in ("inchikey", "no-stereo")
             canonical = smiles if is_usable else None if query.error else canonicalise(smiles)
             if canonical is not None:
-                stock.add(canonical, query.name, canonical)
+                named = ", ".join(filter(None, (query.name, canonical)))
+                price = "".join(query.columns)
+                stock.add(canonical, query.name if stock.match == "exact" else named, price)
                 if "." in canonical and (main := _main(canonical)) is not None:
-                    served.setdefault(main, ", ".join(filter(None, (query.name, canonical))))
+                    served.setdefault(main, (named, price))
             else:
                 stock.bad_entries += 1
                 stock.first_bad = stock.first_bad or f"entry {number}, {smiles or query.error!r}"
     if not stock:
         bad = f"; {stock.first_bad} is none to RDKit" if stock.bad_entries else ""
         raise ValueError(f"{path}: expected molecules for sale, there is none{bad}")
-    for main, name in served.items():
+    for main, about in served.items():
         if main not in stock:
-            stock[stock.key(main)] = name
+            stock.add(main, *about)
     return stock
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Source]:
+    """The stock as a file of queries."""
+    endings = [ending for ending in map(str.lower, path.suffixes) if ending not in COMPRESSED]
+    if endings[-1:] == [".json"]:
+        yield Source(str(path), "csv", _lines_of_json(path))
+    elif endings[-1:] in ([".h5"], [".hdf5"]):
+        yield Source(str(path), "smi", iter(_keys_of_hdf5(path)))
+    else:
+        with open_source(str(path)) as source:
+            yield source
+
+
+def _lines_of_json(path: Path) -> Iterator[str]:
+    """A table of a list of molecules or of objects, as ASKCOS' buyables, or of a name by molecule.
+
+    Raises ValueError, naming the file, for other JSON.
+    """
+    try:
+        with open_bytes(path) as data:
+            values = json.load(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if isinstance(values, dict):
+        values = [{"smiles": smiles, "name": name} for smiles, name in values.items()]
+    if not isinstance(values, list):
+        raise ValueError(f"{path}: expected a list of molecules, or their names by molecule")
+    rows = [row if isinstance(row, dict) else {"smiles": row} for row in values or [""]]
+    text = StringIO()
+    table = csv.DictWriter(text, dict.fromkeys(name for row in rows for name in row))
+    table.writeheader()
+    table.writerows(rows)
+    return iter(text.getvalue().splitlines(keepends=True))
+
+
+def _keys_of_hdf5(path: Path) -> list[str]:
+    """The InChIKeys of AiZynthFinder's stocks, which pandas writes; no pickle in it is run.
+
+    Raises ValueError if h5py is not installed, or the file has no such table.
+    """
+    try:
+        import h5py
+    except ImportError as error:
+        raise ValueError(f"{path} is HDF5, which h5py reads: pip install h5py") from error
+    try:
+        with h5py.File(path) as file:
+            group = file.get("table", {})
+            names = [each for each in group if re.fullmatch("table|block.*_values", each)]
+            values = [group[name][...] for name in names]
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    texts = (bytes(part) for each in values for part in (each if each.dtype == object else [each]))
+    keys = [key.decode() for text in texts for key in re.findall(_KEYS, text)]
+    if not keys:
+        raise ValueError(f"{path}: expected a table 'table' of pandas with InChIKeys")
+    return keys
 
 
 def _main(canonical: str) -> str | None:

@@ -9,7 +9,6 @@ from functools import cached_property
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from molspec import _native
 from molspec._native import Decoded, Hypothesis
 from molspec.common.fields import check_count
 from molspec.common.task import Task
@@ -35,7 +34,7 @@ from molspec.prediction.results import (
     new_elements,
     without_unchanged,
 )
-from molspec.prediction.strategy import search_spec
+from molspec.prediction.strategy import forced_spec, search_spec
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -210,6 +209,7 @@ class _TextRequest(Request[Result]):
             found.finished,
             inclusion=found.inclusion,
             tolerated=found.tolerated,
+            token_log_probs=tuple(found.token_log_probs) or None,
         )
 
 
@@ -287,7 +287,8 @@ class _TargetRequest(_TextRequest):
     """A query with a given target, whose log-probability is computed."""
 
     def __init__(self, query: str, plan: Plan, target: str, aligned: bool) -> None:
-        super().__init__(query, plan, _FORCED)
+        longest = plan.model.reader.spec.max_positions
+        super().__init__(query, plan, forced_spec(plan.options, longest))
         self._target = target
         self._aligned = aligned
 
@@ -299,4 +300,3 @@ class _TargetRequest(_TextRequest):
 
 
 _DEFAULTS = PredictOptions()
-_FORCED = Strategy(_native.ForcedSpec())

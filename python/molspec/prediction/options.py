@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Literal
 
-from molspec.common.fields import check_fields, described, differing, setting
+from molspec.common.fields import check_fields, described, differing, http_setting, setting
 from molspec.drafting.options import (
     DRAFTERS,
     AnyConfiguration,
@@ -70,21 +70,21 @@ SAMPLES, RELAXED = "Samples", "Relaxed verification"
 class PredictOptions:
     """How to decode. Raises ValueError, naming the option, for a bad value or combination."""
 
-    n_best: int = setting(
+    n_best: int = http_setting(
         1,
         "Number of answers for each query.",
         group=ANSWERS,
         most=WIDEST_BEAM,
         flags=("--n-best", "-n"),
     )
-    beam_size: int | None = setting(
+    beam_size: int | None = http_setting(
         None,
         "Number of hypotheses in the beam; n_best by default.",
         more="Greedy decoding if both are 1.",
         group=BEAMS,
         most=WIDEST_BEAM,
     )
-    beam: BeamKind | None = setting(
+    beam: BeamKind | None = http_setting(
         None,
         "Beam search: exact, standard or sbs; by default greedy for one answer, else exact.",
         more='"exact" gives standard beam search\'s own list in fewer passes. "standard" takes one '
@@ -92,7 +92,7 @@ class PredictOptions:
         "approximate.",
         group=BEAMS,
     )
-    drafter: AnyDrafter | None = setting(
+    drafter: AnyDrafter | None = http_setting(
         None,
         f"Drafter: {', '.join(DRAFTERS)}; by default the one that is fastest for the search.",
         more="Also a configuration of `molspec.drafting`, or an object with the methods of "
@@ -102,26 +102,26 @@ class PredictOptions:
         "a device those are beams wider than 7, and batches of more than 1,024 hypotheses.",
         group=DRAFTS,
     )
-    draft_length: int | None = setting(
+    draft_length: int | None = http_setting(
         None, "For the drafter windows: tokens of each draft.", group=DRAFTS, most=1000
     )
-    draft_count: int | None = setting(
+    draft_count: int | None = http_setting(
         None, "For the drafter windows: drafts for each query.", group=DRAFTS, most=1000
     )
-    node_budget: int | None = setting(
+    node_budget: int | None = http_setting(
         None,
         "For drafters of trees: draft tokens of a query in each decoder pass.",
         more="By default the drafter tree weighs the cost of each token.",
         group=DRAFTS,
         most=10_000,
     )
-    length_penalty: float = setting(
+    length_penalty: float = http_setting(
         0.0,
         "Rank hypotheses by log_prob / length ** length_penalty.",
         more="Merged answers need 0: they rank by their probability.",
         group=BEAMS,
     )
-    finished: FinishedPlace = setting(
+    finished: FinishedPlace = http_setting(
         "beam",
         "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
         more='"separate" is the search of Hugging Face\'s `generate`. It costs more nodes and '
@@ -136,18 +136,32 @@ class PredictOptions:
         group=ANSWERS,
         most=65536,
     )
-    max_length: int | None = setting(
+    min_length: int = http_setting(
+        1,
+        "Minimum tokens of an answer, with EOS.",
+        more="Hypotheses do not end before. On a device such searches run on the host.",
+        group=ANSWERS,
+        most=1_000_000,
+    )
+    max_length: int | None = http_setting(
         None,
         "Maximum tokens of an answer, with EOS; by default 200 or the model's limit.",
         group=ANSWERS,
         most=1_000_000,
     )
-    merge_duplicates: bool = setting(
+    token_log_probs: bool = http_setting(
+        False,
+        "Give the log-probability of every token of an answer.",
+        more="Also of EOS, which is the last if the answer is finished. Merged answers have those "
+        "of their likeliest spelling. On a device such searches run on the host.",
+        group=ANSWERS,
+    )
+    merge_duplicates: bool = http_setting(
         False,
         "Merge answers that are the same molecule and add their probabilities.",
         group=ANSWERS,
     )
-    canonical_queries: bool | None = setting(
+    canonical_queries: bool | None = http_setting(
         None,
         "Whether to make queries canonical first; by default as the model was trained.",
         more="Canonical queries are RDKit's canonical SMILES without atom maps. The bundled models "
@@ -155,7 +169,7 @@ class PredictOptions:
         group=ANSWERS,
         flags=("--canonical-queries/--queries-as-given",),
     )
-    augmentations: int = setting(
+    augmentations: int = http_setting(
         1,
         "Number of spellings of each query; their answers are merged.",
         more="The spellings are the canonical one and others that begin at other atoms. Use them "
@@ -165,7 +179,7 @@ class PredictOptions:
         group=ANSWERS,
         most=1000,
     )
-    augment_below: float | None = setting(
+    augment_below: float | None = http_setting(
         None,
         "Decode the next spelling only while the first answer's probability is below this.",
         more="The canonical spelling comes first, and `augmentations` is the maximum. The "
@@ -175,31 +189,31 @@ class PredictOptions:
         above=0,
         most=1,
     )
-    drop_invalid: bool = setting(
+    drop_invalid: bool = http_setting(
         False, "Drop answers that are unfinished or not a molecule.", group=ANSWERS
     )
-    drop_unchanged: bool = setting(
+    drop_unchanged: bool = http_setting(
         False,
         "Drop predictions that leave the molecules unchanged.",
         more="For `retro`, an answer is unchanged if the query is among its molecules; for "
         "`product`, if it is among the query's molecules.",
         group=ANSWERS,
     )
-    drop_impossible: bool = setting(
+    drop_impossible: bool = http_setting(
         False,
         "Drop answers whose product has an element that no reactant has.",
         more="Files and `Result.doubt` mark such answers. Some data leave out a reactant, such as "
         "the oxidant that gives an oxygen.",
         group=ANSWERS,
     )
-    max_beam_factor: int = setting(
+    max_beam_factor: int = http_setting(
         4,
         "Maximum factor by which the beam widens if answers were dropped.",
         more="The query is decoded again with a beam twice as wide each time; 1 decodes it once.",
         group=ANSWERS,
         most=1000,
     )
-    samples: int | None = setting(
+    samples: int | None = http_setting(
         None,
         "Draw this many random answers instead of the best ones.",
         more="They come in the order drawn. The seed fixes the samples of a query, whatever the "
@@ -208,7 +222,7 @@ class PredictOptions:
         group=SAMPLES,
         most=1000,
     )
-    temperature: float = setting(
+    temperature: float = http_setting(
         1.0,
         "Divides log-probabilities: below 1, likely tokens become likelier.",
         more="From 0.001 to 1000. Predictions have the model's own log_prob, at temperature 1.",
@@ -216,10 +230,10 @@ class PredictOptions:
         least=0.001,
         most=1000,
     )
-    top_k: int | None = setting(
+    top_k: int | None = http_setting(
         None, "Draw among the top_k likeliest tokens.", group=SAMPLES, most=1_000_000
     )
-    top_p: float | None = setting(
+    top_p: float | None = http_setting(
         None,
         "Draw among the fewest tokens whose probabilities reach this sum.",
         more="After top_k if both are given.",
@@ -227,14 +241,14 @@ class PredictOptions:
         above=0,
         most=1,
     )
-    seed: int = setting(
+    seed: int = http_setting(
         0,
         "Seed of the samples: a whole number from 0, below 2**64.",
         group=SAMPLES,
         least=0,
         most=2**64 - 1,
     )
-    replacement: bool = setting(
+    replacement: bool = http_setting(
         True,
         "Whether one answer may be drawn twice.",
         more="False draws samples that all differ (stochastic beam search, Kool et al. 2019). The "
@@ -242,7 +256,7 @@ class PredictOptions:
         "it is among them.",
         group=SAMPLES,
     )
-    verification: Verification = setting(
+    verification: Verification = http_setting(
         "strict",
         "Which draft tokens are accepted: strict, relaxed (greedy) or rejection (samples).",
         more='"strict" accepts the model\'s own tokens, so drafts change no answer. "relaxed" also '
@@ -252,13 +266,13 @@ class PredictOptions:
         "but depend on the drafter.",
         group=DRAFTS,
     )
-    beta: int = setting(
+    beta: int = http_setting(
         3, "A relaxed draft token is among the beta likeliest.", group=RELAXED, most=1000
     )
-    tau: float = setting(
+    tau: float = http_setting(
         1.0, "A relaxed draft token is at most tau nats below the likeliest.", group=RELAXED
     )
-    judge: JudgedBy = setting(
+    judge: JudgedBy = http_setting(
         "model",
         "Whose probability decides about a relaxed draft token: model or drafter.",
         more='"drafter" is for comparison: nearly all answers are then wrong.',

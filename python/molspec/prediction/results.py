@@ -85,11 +85,20 @@ class Prediction:
         remark="{} tokens tolerated",
         verification="relaxed",
     )
+    #: Their sum is log_prob, to the bit, unless answers were merged.
+    token_log_probs: tuple[float, ...] | None = field(
+        default=None,
+        metadata={
+            "help": "Of each token, and of EOS if it is finished.",
+            "by": {"token_log_probs": True},
+            "recorded": False,
+        },
+    )
 
     @cached_property
     def canonical(self) -> str | None:
         """RDKit's canonical SMILES; None if the answer is unfinished or not a molecule."""
-        return canonicalise(self.smiles) if self.finished else None
+        return canonicalise(self.smiles.strip(".")) if self.finished else None
 
     @property
     def is_valid(self) -> bool:

@@ -9,7 +9,7 @@ from molspec import _native
 from molspec.decoding import Strategy
 from molspec.drafting import AnyConfiguration, DraftContext, LookAhead, NoDraft, TreeDraft
 from molspec.engine import ops
-from molspec.prediction.options import PredictOptions
+from molspec.prediction.options import OPTION_NAMES, PredictOptions
 
 #: For SBS: a draft token is accepted if the likelier tokens have less probability together
 #: (Andronov et al. 2025).
@@ -45,7 +45,7 @@ def search_spec(
     """
     drafting = chosen_drafter(options, device, context.decoder_bytes)
     context = replace(context, query_count=options.batch_size)
-    common: dict[str, Any] = {"max_length": max_length}
+    common = {**_settings(options), "max_length": max_length}
     if options.samples is not None:
         common["sampling"] = _native.Sampling(
             temperature=options.temperature,
@@ -69,6 +69,19 @@ def search_spec(
             beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
     return Strategy(_native.SequenceSpec(**common), external)
+
+
+def forced_spec(options: PredictOptions, longest: int) -> Strategy:
+    """The settings for a given target of at most `longest` tokens, EOS counted."""
+    common = {**_settings(options), "max_length": longest, "min_length": 1}
+    return Strategy(_native.ForcedSpec(**common))
+
+
+def _settings(options: PredictOptions) -> dict[str, Any]:
+    """The options that are settings of every search: a forced one has no others."""
+    return {
+        name: getattr(options, name) for name in OPTION_NAMES if hasattr(_native.ForcedSpec, name)
+    }
 
 
 def _beam(

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
-from molspec.server import askcos, chemformer, drawings, metrics, v1
+from molspec.server import askcos, chemformer, drawings, metrics, planning, v1
 from molspec.server.guards import Guard, Timer
 from molspec.server.pending import WithdrawnError
+from molspec.server.schemas import PredictBody
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
@@ -82,7 +84,7 @@ def make_app(
         docs_url=None,  # its pages load scripts from other hosts
         redoc_url=None,
     )
-    for contract in (v1, chemformer, askcos, drawings):
+    for contract in (v1, chemformer, askcos, drawings, planning):
         app.include_router(contract.make_router(service))
     _add_health(app, service)
     _add_page(app)
@@ -136,6 +138,14 @@ class _PageFiles(StaticFiles):
         return response
 
 
+def _message(error: dict[str, Any]) -> str:
+    """Its message; of a field that `/v1/predict` does not have, the one that was meant."""
+    if error["type"] == "extra_forbidden":
+        for meant in get_close_matches(str(error["loc"][-1]), PredictBody.model_fields, n=1):
+            return f"no such field: did you mean {meant}?"
+    return str(error["msg"])
+
+
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -146,7 +156,8 @@ def _add_errors(app: FastAPI) -> None:
             )
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
-            {key: each[key] for key in ("type", "loc", "msg")} for each in error.errors()[:_FEW]
+            {key: each[key] for key in ("type", "loc")} | {"msg": _message(each)}
+            for each in error.errors()[:_FEW]
         ]
         return _AsciiJSON({"detail": errors}, 422)
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
@@ -14,6 +15,8 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from rdkit import Chem
+from rdkit.Chem import rdDepictor
+from rdkit.Geometry import Point3D
 
 from molspec.files.report import svg
 from molspec.server.reaction_center import Change, changes
@@ -26,6 +29,8 @@ _MOST_WAITING, _LONGEST_WAIT = 64, 10
 _SECONDS = 3
 _MOST_BYTES = 2 << 30
 _MOST_ATOMS = 200
+#: Below it atoms lie in no direction.
+_LEAST_TURN = 1e-6
 #: Readable on light and on dark paper: red, green and blue of atoms, and of changes.
 _PALETTE = {
     7: (0.26, 0.47, 0.95),
@@ -57,15 +62,19 @@ class Artist:
     async def draw(self, smiles: str, product: str | None) -> dict[str, Any]:
         """As `drawn`. Raises ValueError too if it takes too much time or memory.
 
-        Raises TimeoutError if many others wait, or after some seconds in which they are drawn.
+        Raises TimeoutError if many others wait, or if others are drawn for some seconds. Once it
+        has begun, only the process's own limits end it: on a busy machine they take long.
         """
         if self._waiting >= _MOST_WAITING:
             raise asyncio.TimeoutError
         self._waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            drawing = loop.run_in_executor(self._lane, self._ask, smiles, product)
-            answer = await asyncio.wait_for(drawing, _LONGEST_WAIT)
+            drawing = self._lane.submit(self._ask, smiles, product)
+            ended = asyncio.wrap_future(drawing)
+            await asyncio.wait({ended}, timeout=_LONGEST_WAIT)
+            if drawing.cancel():
+                raise asyncio.TimeoutError
+            answer = await ended
         finally:
             self._waiting -= 1
         if isinstance(answer, ValueError):
@@ -132,10 +141,31 @@ def drawn(smiles: str, product: str | None) -> dict[str, Any]:
         return {"molecules": [_drawing(part, Change()) for part in parts], "product": None}
     made = _read("product", product)
     of_parts, of_made = changes(parts, made)
+    rdDepictor.Compute2DCoords(made)
+    for part, change in zip(parts, of_parts, strict=True):
+        _turn(part, made, change.there)
     return {
         "molecules": [_drawing(part, change) for part, change in zip(parts, of_parts, strict=True)],
         "product": _drawing(made, of_made),
     }
+
+
+def _turn(part: Chem.Mol, product: Chem.Mol, there: Mapping[int, int]) -> None:
+    """Lay out a reactant, turned as its atoms lie in the product."""
+    rdDepictor.Compute2DCoords(part)
+    if len(there) < 2:
+        return
+    ours, theirs = part.GetConformer().GetPositions(), product.GetConformer().GetPositions()
+    points = ours[:, 0] + 1j * ours[:, 1]
+    aims = theirs[[*there.values()], 0] + 1j * theirs[[*there.values()], 1]
+    points -= points[[*there]].mean()
+    aims -= aims.mean()
+    turns = [(each, (each[[*there]].conj() * aims).sum()) for each in (points, points.conj())]
+    points, turn = max(turns, key=lambda each: abs(each[1]))
+    if abs(turn) > _LEAST_TURN:
+        points = points * turn / abs(turn)
+    for index, point in enumerate(points):
+        part.GetConformer().SetAtomPosition(index, Point3D(point.real, point.imag, 0.0))
 
 
 def _read(name: str, smiles: str) -> Chem.Mol:

@@ -28,6 +28,9 @@ class Drawing(BaseModel):
 
     smiles: str
     svg: str
+    for_sale: Annotated[
+        str | None, Field(description='Its name in the stock, "" if it has none there.')
+    ] = None
 
 
 class Drawings(BaseModel):
@@ -46,8 +49,14 @@ def make_router(service: Service) -> APIRouter:
         """Draw molecules; with a product, the reaction's changes are in colour."""
         try:
             with refusing("body"):
-                return Drawings(**await service.artist.draw(body.smiles, body.product))
+                drawings = Drawings(**await service.artist.draw(body.smiles, body.product))
         except asyncio.TimeoutError:
-            raise BusyError(1) from None
+            raise BusyError(1, "drawings") from None
+        if service.stock is not None:
+            every = [*drawings.molecules, *filter(None, [drawings.product])]
+            names = await service.in_pieces(service.stock.get, [each.smiles for each in every])
+            for each, name in zip(every, names, strict=True):
+                each.for_sale = name
+        return drawings
 
     return router

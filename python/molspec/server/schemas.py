@@ -39,33 +39,42 @@ class _Body(BaseModel):
 
 
 def _option_fields() -> dict[str, Any]:
-    """A field of the body for each option that a request may have."""
+    """A field of the body for each option that a request may set."""
     kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
-    described = {
-        option.name: Annotated[kinds[option.name], Field(description=option.metadata["help"])]
-        for option in fields(PredictOptions)
+    return {
+        each.name: (
+            Annotated[kinds[each.name], Field(description=each.metadata["help"])],
+            each.default,
+        )
+        for each in fields(PredictOptions)
+        if each.metadata["http"]
     }
-    del described["batch_size"]  # the server's own
-    return {name: (kind, getattr(PredictOptions, name)) for name, kind in described.items()}
 
 
 def _prediction_fields() -> dict[str, Any]:
-    """A field of an answer for each of `Prediction`."""
-    return {
+    """A field of an answer for each of `Prediction`, and its mark."""
+    described: dict[str, Any] = {
         each.name: (
             Annotated[each.kind, Field(description=each.help)],
             ... if each.by is None else each.default,
         )
         for each in answer_fields()
     }
+    note = Field(description="Why it is impossible as it stands; omitted if it is not.")
+    return {**described, "note": (Annotated[str | None, note], None)}
 
 
+_Note = Annotated[
+    str | None, Field(description="Why it is impossible as it stands; omitted if it is not.")
+]
 if TYPE_CHECKING:
     _Options = _Body
     PredictionItem = BaseModel
 else:
     _Options = create_model("_Options", __base__=_Body, **_option_fields())
-    PredictionItem = create_model("PredictionItem", __doc__="An answer.", **_prediction_fields())
+    PredictionItem = create_model(
+        "PredictionItem", __doc__="An answer.", **_prediction_fields(), note=(_Note, None)
+    )
 
 
 class PredictBody(_Options):
@@ -117,7 +126,9 @@ class ModelItem(BaseModel):
 
 
 class Models(BaseModel):
-    """The served models, and the limits of a request."""
+    """The served models, what else the server does, and the limits of a request."""
 
     models: list[ModelItem]
+    stock: Annotated[int | None, Field(description="Molecules for sale, if it knows any.")]
+    plans: Annotated[bool, Field(description="Whether /v1/plan answers.")]
     limits: dict[str, int | float]

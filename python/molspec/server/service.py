@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Annotated, Any, TypeVar
 
@@ -17,6 +18,7 @@ from pydantic import AfterValidator
 
 from molspec.common.task import Task
 from molspec.files import PreparedQuery, Query, prepare_query
+from molspec.planners.stock import Stock
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
@@ -81,6 +83,8 @@ class Service:
 
     workers: Mapping[str, Worker]
     limits: Limits
+    #: Molecules for sale, for the page and for plans.
+    stock: Stock | None = None
     #: Runs RDKit's work piece by piece, so that neither the event loop nor a short request waits
     #: for a long one. RDKit holds Python's lock: more threads would not be faster.
     texts: ThreadPoolExecutor = field(
@@ -121,6 +125,12 @@ class Service:
             return await self.in_pieces(function, items)
         finally:
             self._early -= len(items)
+
+    @property
+    def plans(self) -> bool:
+        """Whether `/v1/plan` can answer."""
+        has_retro = any(each.model.task == "retro" for each in self.workers.values())
+        return self.stock is not None and has_retro and find_spec("syntheseus") is not None
 
     def readiness(self) -> dict[str, bool]:
         """Whether each model answers."""

@@ -18,6 +18,7 @@ from math import ceil
 from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from uvicorn.config import LOGGING_CONFIG
 
 from molspec.common.console import UsageError, one_line_errors, value_errors_are_usage_errors
 from molspec.engine.ops import set_num_threads
+from molspec.planners.stock import Match, read_stock
 from molspec.prediction.model import load
 from molspec.prediction.options import DEFAULT_BATCH_SIZE
 from molspec.server.app import make_app
@@ -76,16 +78,23 @@ class Settings:
     origins: tuple[str, ...] = ()
     log_level: str = "warning"
     access_log: bool = False
+    #: The file of molecules for sale, and how they match.
+    stock: Path | None = None
+    match: Match | None = None
 
     def app(self) -> FastAPI:
-        """Load the models and start their threads. Raises ValueError if a model is broken."""
+        """Load the models and start their threads.
+
+        Raises ValueError if a model is broken, or the stock has no molecules.
+        """
+        stock = None if self.stock is None else read_stock(self.stock, self.match)
         set_num_threads(self.threads)
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
         workers = {
             name: Worker(name, model, self.batch_size, self.limits.waiting)
             for name, model in loaded.items()
         }
-        return make_app(Service(workers, self.limits), self.keys, self.hosts, self.origins)
+        return make_app(Service(workers, self.limits, stock), self.keys, self.hosts, self.origins)
 
 
 def listen(host: str, port: int) -> socket.socket:

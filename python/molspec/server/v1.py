@@ -77,6 +77,8 @@ def make_router(service: Service) -> APIRouter:
                 )
                 for name, worker in service.workers.items()
             ],
+            stock=None if service.stock is None else len(service.stock),
+            plans=service.plans,
             limits=asdict(service.limits),
         )
 

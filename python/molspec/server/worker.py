@@ -37,10 +37,10 @@ def is_stuck(since: float | None) -> bool:
 
 
 class BusyError(Exception):
-    """Too many queries are waiting; there may be room after `retry_after` seconds."""
+    """Too many queries, or others, are waiting; there may be room after `retry_after` seconds."""
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(f"too many queries are waiting: come again in {retry_after} s")
+    def __init__(self, retry_after: int, what: str = "queries") -> None:
+        super().__init__(f"too many {what} are waiting: come again in {retry_after} s")
         self.retry_after = retry_after
 
 

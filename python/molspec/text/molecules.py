@@ -25,6 +25,11 @@ _VALENCES = {13: 3, 14: 4, 15: 5, 33: 5, 51: 5, 83: 5}
 _Pair = tuple[int, int]
 
 
+def is_metal(atom: Chem.Atom) -> bool:
+    """Whether an atom's element is a metal to RDKit."""
+    return atom.GetAtomicNum() not in _NONMETALS
+
+
 def read_smiles(smiles: str) -> Chem.Mol | None:
     """The molecule; None if there is none."""
     molecule = Chem.MolFromSmiles(smiles)

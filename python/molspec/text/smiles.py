@@ -12,7 +12,7 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
-from molspec.text.molecules import read_smiles, write_smiles
+from molspec.text.molecules import is_metal, read_smiles, write_smiles
 from molspec.text.rings import too_many_rings
 from molspec.text.tokens import (
     has_dative_bond,
@@ -102,12 +102,24 @@ def _written(smiles: str) -> str | None:
     if molecule is None or molecule.GetNumAtoms() == 0:
         raise InvalidSmilesError("not a molecule to RDKit")
     if ":" not in smiles:  # then there are no maps
-        return write_smiles(molecule)
+        return _without_arrows(write_smiles(molecule))
     for atom in molecule.GetAtoms():
         atom.SetAtomMapNum(0)
     # Removing the maps can change which stereo marks are needed.
     again, _ = _parse(write_smiles(molecule))
-    return None if again is None else write_smiles(again)
+    return None if again is None else _without_arrows(write_smiles(again))
+
+
+def _without_arrows(smiles: str) -> str:
+    """The text with dative bonds of neutral atoms as single ones, if RDKit reads them as before."""
+    if not has_dative_bond(smiles):
+        return smiles
+    again, _ = _parse(plain := smiles.replace("->", "").replace("<-", ""))
+    bonds = () if again is None else again.GetBonds()
+    arrows = [bond for bond in bonds if bond.GetBondType() == Chem.BondType.DATIVE]
+    if any(bond.GetBeginAtom().GetFormalCharge() for bond in arrows):
+        return smiles
+    return plain if again is not None and write_smiles(again) == smiles else smiles
 
 
 def check_text(smiles: object) -> str:
@@ -122,7 +134,8 @@ def check_text(smiles: object) -> str:
     if not (text := plain_smiles(smiles).strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     # Other spellings of hydrogen and of ring numbers, which no model has seen.
-    return _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
+    text = _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
+    return text if "%(" not in text else canonicalise(text) or text
 
 
 def check_notation(text: str) -> None:
@@ -147,11 +160,18 @@ def check_smiles(smiles: object) -> str:
 
 
 def check_sides(sides: Sequence[str]) -> None:
-    """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit."""
+    """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit.
+
+    Also for `~` at a metal without charge, which may join a ligand or another molecule.
+    """
     for side in sides:
         molecule, log = _parse(side)
         if molecule is None:
             raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
+        for bond in molecule.GetBonds() if "~" in side else ():
+            ends = (bond.GetBeginAtom(), bond.GetEndAtom())
+            if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
+                raise InvalidSmilesError(f"a bond ~ at a metal: {side}: expected a dot, or a bond")
 
 
 def canonical_query(smiles: object) -> str:
@@ -164,6 +184,7 @@ def canonical_query(smiles: object) -> str:
 
 def canonical_sides(sides: Sequence[str]) -> str:
     """`canonical_query` of the sides of a text, see `sides_of`."""
+    check_sides([side for side in sides if "~" in side])
     canonical = [canonicalise(side) if side else "" for side in sides]
     written = [side for side in canonical if side is not None]
     if len(written) < len(canonical):

@@ -52,6 +52,7 @@ class Beginning:
     start: Checkpoint | None
     fingerprint: str | None
     state: dict[str, Any] | None = None
+    anyway: bool = True
 
     def model(self, data: Prepared) -> Transformer:
         """The model to train: the seed decides new weights and dropout.
@@ -95,6 +96,7 @@ def train(
     device: str | None = None,
     decode: Decode | None = None,
     threads: int | None = None,
+    anyway: bool = True,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
 
@@ -108,6 +110,7 @@ def train(
     decode: called with the model at each validation, to measure top-1.
     threads: torch's on the CPU. By default a resumed training takes its earlier number, and a new
         one the number that is measured to be fast.
+    anyway: train a new model even if the minutes are too few to learn from; otherwise ValueError.
 
     The logger "molspec.training" reports where it resumes and its progress (INFO), and a budget of
     minutes that is too small (WARNING). If one process trains, SIGINT and SIGTERM end it after the
@@ -120,7 +123,8 @@ def train(
     not a number, LostProcessError if another process has ended, OSError if a file cannot be
     written.
     """
-    beginning = Beginning(config, start, None if start is None else start.fingerprint())
+    fingerprint = None if start is None else start.fingerprint()
+    beginning = Beginning(config, start, fingerprint, anyway=anyway or start is not None)
     return run_training(prepared, output, beginning, device, decode, threads)
 
 
@@ -163,6 +167,7 @@ class _Training:
         decode: Decode | None,
     ) -> None:
         self._config = config = beginning.config
+        self._anyway = beginning.anyway
         model = beginning.model(data)
         self._folder = Folder(output, config, data, beginning.fingerprint)
         self._device = processes.device(device)
@@ -213,12 +218,20 @@ class _Training:
         self._threads = torch.get_num_threads()
 
     def _warn_of_few_steps(self, seconds: float) -> None:
-        """Warn if a budget of minutes allows too few steps, given the seconds of a step."""
+        """Warn if a budget of minutes allows too few steps, given the seconds of a step.
+
+        Raises ValueError in place of a warning, if it is wanted.
+        """
         if self._config.minutes is None:
             return
         steps = int((60 * self._config.minutes - self._seconds) / seconds)
         if self._trainer.step_count + steps < FEW_STEPS:
             about = f"{self._config.minutes:g} minutes are about {steps} steps here"
+            if not self._anyway:
+                raise ValueError(
+                    f"{about}, too few to learn from nothing: --start retro (or product) trains a "
+                    f"model further; or {_MORE_STEPS}; --anyway trains nevertheless"
+                )
             self._report(f"{about}, too few to learn from: {_MORE_STEPS}", logging.WARNING)
 
     def _open(self) -> dict[str, Any]:

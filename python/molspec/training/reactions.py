@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.common.tables import choose_column, find_column, name_columns, printable, read_cells
+from molspec.common.tables import (
+    RXN_ENDINGS,
+    choose_column,
+    find_column,
+    name_columns,
+    open_lines,
+    printable,
+    read_cells,
+)
 from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
 from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reaction_of
+from molspec.text.rxn import read_rxn
 from molspec.training.rooting import Molecule, UnfitReactionError
 
 #: Names of columns with a model's source and target.
@@ -80,7 +89,7 @@ def read_rows(
 
     Raises ValueError if there is no such column, OSError if the file cannot be read.
     """
-    table = read_cells(path)
+    table = _cells(path)
     peeked = list(islice(table, PEEKED_ROWS))
     column = column_of_reactions(peeked[:1])
     first = peeked[0][1] if peeked else []
@@ -100,6 +109,16 @@ def read_rows(
         )
     for number, cells in chain(peeked, table):
         yield Row(printable(path), number, _reaction(cells, column, sides))
+
+
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table, or the reactions of RXN or RDF by their number."""
+    if not {*RXN_ENDINGS} & {*map(str.lower, path.suffixes)}:
+        yield from read_cells(path)
+        return
+    with open_lines(path, records=True) as lines:
+        for number, (reaction, _) in enumerate(read_rxn(lines), start=1):
+            yield number, [reaction or ">>"]
 
 
 def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:

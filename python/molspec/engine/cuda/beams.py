@@ -19,19 +19,20 @@ from molspec._native import (
     BeamSpec,
     GuessModel,
     Hypothesis,
-    ListSpec,
-    NoDraftOptions,
     SpeculativeBeamSpec,
     WindowOptions,
 )
 from molspec.engine.cuda import drafts
+from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
-from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
+ListSpec = BeamSpec | SpeculativeBeamSpec
 SpecT = TypeVar("SpecT", bound=ListSpec)
 
+#: The settings of every beam search.
+_LIST = frozenset({"max_length", "beam_size", "n_best", "length_penalty"})
 _HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
 _NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
 
@@ -81,7 +82,7 @@ class TreeSizes:
         """The nodes of a query's tree."""
         return self.blocks * BLOCK_POSITIONS
 
-    def fit(self, session: CudaSession, length_norm: Callable[[int], float]) -> bool:
+    def fit(self, caches: Caches, length_norm: Callable[[int], float]) -> bool:
         """Whether the rounds of such a search can run on a device with room for it.
 
         The host runs beams that exceed a block of threads, and length penalties whose norm
@@ -90,25 +91,25 @@ class TreeSizes:
         return (
             self.beam_size <= LIMITS["beam_size"]
             and self.nodes <= LIMITS["beam_nodes"]
-            and self.nodes * session.query_count * self.capacity < 2**31
+            and self.nodes * caches.query_count * self.capacity < 2**31
             and isfinite(length_norm(self.capacity))
         )
 
-    def needs(self, session: CudaSession) -> tuple[int, int]:
+    def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache, and further bytes on the device."""
-        slots = self.nodes * session.query_count
+        slots = self.nodes * caches.query_count
         slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + self.state_size
         return slots // BLOCK_POSITIONS, slots * slot_size
 
 
 class BeamTreeExecutor(GraphExecutor[SpecT]):
-    """Buffers of a beam search on a session's device; a subclass has its rounds."""
+    """Buffers of a beam search on a device; a subclass has its rounds."""
 
     sizes: TreeSizes
 
     def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
-        session = self._session
-        sizes, rows = self.sizes, session.query_count
+        sizes, caches = self.sizes, self._caches
+        rows = caches.query_count
         self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
         #: BeamTrees.
         self._trees = (
@@ -123,7 +124,7 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
             self._zeros(rows * sizes.nodes, sizes.candidates),
             self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
         )
-        self._kv_cache = session.cache(rows * sizes.blocks)
+        self._kv_cache = caches.cache(rows * sizes.blocks)
         return np.dtype(
             [
                 ("head", _HEAD),
@@ -136,7 +137,7 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
         """Drop all queries and begin with a spec of the same sizes."""
         super().begin(spec, guess)
         norms = [spec.length_norm(length) for length in range(self.sizes.capacity)]
-        self._session.outbox.put(np.array(norms), self._length_norms)
+        self._caches.outbox.put(np.array(norms), self._length_norms)
 
     def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
@@ -152,12 +153,12 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
         return self._answers, *self._trees
 
     def _launch(self, size: int) -> None:
-        library, sizes = self._session.library, self.sizes
+        library, sizes = self._caches.library, self.sizes
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
         self._draft()
         library.stage_beams(self._beams, nodes, sizes.beam_size, self._guess.bos)
         path_slots: Tensor = self._path_slots.view(-1)
-        self._session.launch(nodes, path_slots, self._kv_cache, log_probs)
+        self._caches.launch(nodes, path_slots, self._kv_cache, log_probs)
         library.rank_tokens(nodes, path_slots, log_probs, *self._best)
         self._select()
 
@@ -188,18 +189,19 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
 class BeamExecutor(BeamTreeExecutor[BeamSpec]):
     """Exact beam search, with or without lookahead."""
 
+    spec_type = BeamSpec
+    settings = _LIST | {"finished_apart", "steps", "node_budget", "min_confidence"}
+
     @staticmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
+    def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
         """The sizes of beam search that fits, without drafts or with guesses of the device."""
-        if not isinstance(spec, BeamSpec) or spec.proposed or spec.sampling:
-            return None
         if spec.drafts and not drafts.guesses(guess):
             return None
         steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
         if spec.drafts:
             steps, budget, confidence = spec.steps, spec.node_budget, spec.min_confidence
             drafted = DraftSizes(guess=guess)
-            _, state_size = guess.row_limits(session.spec.max_positions)
+            _, state_size = guess.row_limits(caches.spec.max_positions)
         sizes = TreeSizes.of(
             spec,
             guess,
@@ -210,12 +212,12 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
             state_size=state_size,
             finished_apart=spec.finished_apart,
         )
-        return sizes if sizes.fit(session, spec.length_norm) else None
+        return sizes if sizes.fit(caches, spec.length_norm) else None
 
     def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
         row = super()._make_buffers(spec, guess)
         self._guessed = (
-            drafts.DeviceGuess(self._session, guess, self.sizes.nodes) if spec.drafts else None
+            drafts.DeviceGuess(self._caches, guess, self.sizes.nodes) if spec.drafts else None
         )
         return row
 
@@ -227,13 +229,13 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
     def _draft(self) -> None:
         if self._guessed is None:
             return
-        self._session.library.look_ahead(
+        self._caches.library.look_ahead(
             *(self._beams, self._best, self._length_norms, self._guessed.tensors),
             *(self.sizes.beam_size, *self.sizes.numbers, self._guess.bos, self._guess.eos),
         )
 
     def _select(self) -> None:
-        self._session.library.replay_beams(
+        self._caches.library.replay_beams(
             self._beams, self._best, self._length_norms, self.sizes.beam_size, self._guess.eos
         )
 
@@ -241,17 +243,18 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
 class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
     """SBS of Andronov et al., J. Cheminform. 2025."""
 
+    spec_type = SpeculativeBeamSpec
+    settings = _LIST | {"nucleus", "drafter"}
+
     @staticmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> TreeSizes | None:
+    def _sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
         """The sizes of SBS that fits, with windows of at most 15 tokens or without drafts."""
-        if not isinstance(spec, SpeculativeBeamSpec):
-            return None
         drafter = spec.drafter
-        if not isinstance(drafter, (WindowOptions, NoDraftOptions)):
+        drafted = DraftSizes.of(caches, drafter, guess)
+        if drafted is None or drafted.guess is not None:
             return None
         if isinstance(drafter, WindowOptions) and drafter.draft_length > LIMITS["draft_depth"]:
             return None
-        drafted = DraftSizes.of(session, spec.drafter, guess)
         planned = spec.beam_size * (1 + drafted.limit)
         sizes = TreeSizes.of(
             spec,
@@ -261,10 +264,10 @@ class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
             numbers=(spec.nucleus,),
             drafts=drafted,
         )
-        return sizes if sizes.fit(session, spec.length_norm) else None
+        return sizes if sizes.fit(caches, spec.length_norm) else None
 
     def _make_buffers(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> np.dtype[Any]:
-        self._windows = drafts.DeviceWindows(self._session, self.sizes.drafts.entries)
+        self._windows = drafts.DeviceWindows(self._caches, self.sizes.drafts.entries)
         return super()._make_buffers(spec, guess)
 
     def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
@@ -272,12 +275,12 @@ class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
         return self.sizes.beam_size * (1 + most)
 
     def _draft(self) -> None:
-        self._session.library.plan_windows(
+        self._caches.library.plan_windows(
             self._beams, self._windows.trees, self.sizes.beam_size, self._guess.bos
         )
 
     def _select(self) -> None:
-        self._session.library.select_leaves(
+        self._caches.library.select_leaves(
             *(self._beams, self._best, self._length_norms, self.sizes.beam_size),
             *(*self.sizes.numbers, self._guess.eos),
         )

@@ -17,7 +17,7 @@ from molspec._native import (
     TreeOptions,
     WindowOptions,
 )
-from molspec.engine.cuda.session import CudaSession
+from molspec.engine.cuda.caches import Caches
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,18 @@ class DraftSizes:
     min_log_prob: float = 0.0
 
     @classmethod
-    def of(cls, session: CudaSession, options: DrafterOptions, model: GuessModel) -> DraftSizes:
-        """The sizes of a drafter's buffers."""
+    def of(cls, caches: Caches, options: DrafterOptions, model: GuessModel) -> DraftSizes | None:
+        """The sizes of a drafter's buffers; None if the drafts cannot be made on a device.
+
+        A guess there needs its n-gram model.
+        """
         if isinstance(options, WindowOptions):
-            return cls(*options.tree_limits(session.spec.max_positions))
+            return cls(*options.tree_limits(caches.spec.max_positions))
         if isinstance(options, TreeOptions):
-            return cls(options.node_budget, 1, model, options.max_depth, options.min_log_prob)
-        return cls()
+            fits = guesses(model) and options.node_budget <= LIMITS["tree_nodes"]
+            limits = options.node_budget, 1, model, options.max_depth, options.min_log_prob
+            return cls(*limits) if fits else None
+        return cls() if isinstance(options, NoDraftOptions) else None
 
 
 class DeviceWindows:
@@ -49,11 +54,11 @@ class DeviceWindows:
     windows no row has a tree.
     """
 
-    def __init__(self, session: CudaSession, entries: int) -> None:
-        self._session = session
-        shape = session.query_count, entries
+    def __init__(self, caches: Caches, entries: int) -> None:
+        self._caches = caches
+        shape = caches.query_count, entries
         #: WindowRows (csrc/cuda/rounds/rounds.h).
-        self.trees = torch.zeros(shape, dtype=torch.int32, device=session.device)
+        self.trees = torch.zeros(shape, dtype=torch.int32, device=caches.device)
 
     def start(
         self, row: int, source_ids: Sequence[int], options: DrafterOptions, model: GuessModel
@@ -63,18 +68,18 @@ class DeviceWindows:
         if isinstance(options, WindowOptions):
             trees = model.window_trees(source_ids, options)
         sent = np.array(trees, dtype=np.int32)
-        self._session.outbox.put(sent, self.trees[row, : len(trees)])
+        self._caches.outbox.put(sent, self.trees[row, : len(trees)])
         return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
 
 class DeviceGuess:
     """The data of guesses on a device (csrc/cuda/rounds/rounds.h)."""
 
-    def __init__(self, session: CudaSession, model: GuessModel, states: int) -> None:
-        self._session, self._model = session, model
-        text, state = model.row_limits(session.spec.max_positions)
-        rows, device = session.query_count, session.device
-        self._tables = session.outbox.send(_bytes(model.tables_row()))
+    def __init__(self, caches: Caches, model: GuessModel, states: int) -> None:
+        self._caches, self._model = caches, model
+        text, state = model.row_limits(caches.spec.max_positions)
+        rows, device = caches.query_count, caches.device
+        self._tables = caches.outbox.send(_bytes(model.tables_row()))
         self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=device)
         self._states = torch.zeros(rows, states, state, dtype=torch.uint8, device=device)
         #: In the order of the operators' argument.
@@ -83,14 +88,7 @@ class DeviceGuess:
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Send the copy text of a query."""
         text = _bytes(self._model.text_row(source_ids))
-        self._session.outbox.put(text, self._texts[row, : len(text)])
-
-
-def takes(options: DrafterOptions, model: GuessModel) -> bool:
-    """Whether the drafts can be made on a device: a guess there needs its n-gram model."""
-    if isinstance(options, TreeOptions):
-        return guesses(model) and options.node_budget <= LIMITS["tree_nodes"]
-    return isinstance(options, (NoDraftOptions, WindowOptions))
+        self._caches.outbox.put(text, self._texts[row, : len(text)])
 
 
 def guesses(model: GuessModel) -> bool:

@@ -11,15 +11,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import NON_FINITE, STATES, Decoded, GuessModel, Hypothesis, SearchStatistics
-from molspec.engine.cuda.session import MOST_ROWS, CudaSession
+from molspec._native import (
+    NON_FINITE,
+    STATES,
+    Decoded,
+    GuessModel,
+    Hypothesis,
+    SearchSpec,
+    SearchStatistics,
+)
+from molspec.engine.cuda.caches import MOST_ROWS, Caches
 
 #: Queued rounds while the host reads answers. With two the device never waits for the host, and
 #: does one empty round when the last query ends. Answers do not depend on it.
@@ -37,39 +45,52 @@ SpecT = TypeVar("SpecT")
 class Sizes(Protocol):
     """What buffers and captured graphs depend on: searches of equal sizes can share them."""
 
-    def needs(self, session: CudaSession) -> tuple[int, int]:
+    def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache, and further bytes on the device."""
 
 
 class GraphExecutor(ABC, Generic[SpecT]):
-    """Rounds of one spec on a session's device; of another one when no query is live.
+    """Rounds of one spec on a device; of another one when no query is live.
 
     A subclass has the buffers of its search and defines a round, a new row and an answer.
     Raises ValueError if the guess's vocabulary is not the model's.
     """
 
     spec: SpecT
+    #: The kind of search, and the settings that the rounds obey.
+    spec_type: ClassVar[type[Any]]
+    settings: ClassVar[frozenset[str]]
+
+    @classmethod
+    def sizes_of(cls, spec: SearchSpec, guess: GuessModel, caches: Caches) -> Sizes | None:
+        """The sizes of a search; None if it is another one, or its rounds cannot run there.
+
+        The host runs a search with any other setting, unless that has its default.
+        """
+        if not isinstance(spec, cls.spec_type) or not cls.settings.issuperset(spec.given):
+            return None
+        return cls._sizes_of(spec, guess, caches)
 
     @staticmethod
     @abstractmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> Sizes | None:
-        """The sizes of a search; None if it is another one, or its rounds cannot run there."""
+    def _sizes_of(spec: SpecT, guess: GuessModel, caches: Caches) -> Sizes | None:
+        """The sizes of a search of this kind; None if its rounds cannot run on the device."""
 
     def __init__(
         self,
-        session: CudaSession,
+        caches: Caches,
         spec: SpecT,
         guess: GuessModel,
         sizes: Sizes,
         rounds_ahead: int = ROUNDS_AHEAD,
     ) -> None:
-        self._session = session
+        self._caches = caches
         self.sizes: Any = sizes
         self._row = self._make_buffers(spec, guess)
-        self._answers = self._zeros(session.query_count, self._row.itemsize, dtype=torch.uint8)
+        self._answers = self._zeros(caches.query_count, self._row.itemsize, dtype=torch.uint8)
         self._nodes = self._zeros(0, 4)
-        self._log_probs = self._zeros(0, session.spec.target_vocab_size, dtype=torch.float32)
-        pinned = session.device.type == "cuda"
+        self._log_probs = self._zeros(0, caches.spec.target_vocab_size, dtype=torch.float32)
+        pinned = caches.device.type == "cuda"
         self._images = [
             torch.zeros(self._answers.shape, dtype=torch.uint8, device="cpu", pin_memory=pinned)
             for _ in range(rounds_ahead)
@@ -78,12 +99,12 @@ class GraphExecutor(ABC, Generic[SpecT]):
         self.begin(spec, guess)
 
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
-        return torch.zeros(shape, dtype=dtype, device=self._session.device)
+        return torch.zeros(shape, dtype=dtype, device=self._caches.device)
 
     def begin(self, spec: SpecT, guess: GuessModel) -> None:
         """Drop all queries and begin with a spec of the same sizes."""
         self.spec = spec
-        most = self._session.spec.target_vocab_size
+        most = self._caches.spec.target_vocab_size
         if guess.vocab_size < most:
             raise ValueError(
                 f"the guess knows {guess.vocab_size} tokens: expected the model's {most}"
@@ -97,6 +118,10 @@ class GraphExecutor(ABC, Generic[SpecT]):
         self._live: dict[int, tuple[int, int]] = {}
         self.decoder_calls = 0
 
+    def runs(self, spec: SearchSpec, guess: GuessModel) -> bool:
+        """Whether it runs such searches now."""
+        return self.spec == spec and self._guess is guess
+
     @property
     def live_count(self) -> int:
         """The number of queries that are not known to be done."""
@@ -105,22 +130,22 @@ class GraphExecutor(ABC, Generic[SpecT]):
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Begin the query of an encoded row in the next round."""
         first_round = self._looked_count + len(self._under_way)
-        with self._session.on_stream():
+        with self._caches.on_stream():
             most_nodes, head = self._start(row, source_ids)
             content = head.reshape(1).view(np.uint8)
-            self._session.outbox.put(content, self._answers[row, : len(content)])
+            self._caches.outbox.put(content, self._answers[row, : len(content)])
         self._live[row] = first_round, most_nodes
 
     def cancel(self, row: int) -> None:
         """Drop a query from the next round on."""
         del self._live[row]
-        with self._session.on_stream():
+        with self._caches.on_stream():
             self._answers[row].zero_()
 
     def run(self, until_done: bool = False) -> list[Decoded]:
         """Queue the next round and read the oldest one; return the queries that it finished."""
         del until_done  # the next rounds are queued in any case
-        with self._session.on_stream():
+        with self._caches.on_stream():
             while len(self._under_way) < len(self._images):
                 self._queue()
         self._under_way.popleft()()
@@ -138,15 +163,15 @@ class GraphExecutor(ABC, Generic[SpecT]):
 
     def _queue(self) -> None:
         image = self._images[(self._looked_count + len(self._under_way)) % len(self._images)]
-        size = self._session.step_size(sum(most for _, most in self._live.values()))
+        size = self._caches.step_size(sum(most for _, most in self._live.values()))
         if size > len(self._nodes):
             # Before the buffers move, and the one that tells the size last: memory may not suffice.
-            self._session.graphs.clear()
+            self._caches.graphs.clear()
             self._log_probs = self._log_probs.new_zeros(size, self._log_probs.shape[1])
             self._grow(size)
             self._nodes = self._nodes.new_zeros(size, 4)
-        self._session.reserve(min(size, MOST_ROWS))
-        graphs = self._session.graphs
+        self._caches.reserve(min(size, MOST_ROWS))
+        graphs = self._caches.graphs
         graphs.run((id(self), size), lambda: self._launch(size))
         image.copy_(self._answers, non_blocking=True)
         self._under_way.append(graphs.mark())

@@ -12,9 +12,9 @@ import torch
 
 from molspec._native import LAYOUTS, LIMITS, GuessModel, Hypothesis, SequenceSpec
 from molspec.engine.cuda import drafts
+from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
-from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import BLOCK_POSITIONS
 
 _HEAD = LAYOUTS["GreedyAnswer"]
@@ -34,44 +34,44 @@ class GreedySizes:
         """The blocks of a query's path and drafts."""
         return -(-(self.capacity + 1 + self.drafts.limit) // BLOCK_POSITIONS)
 
-    def needs(self, session: CudaSession) -> tuple[int, int]:
+    def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache; the bytes of window trees, drafts, paths and log-probs."""
-        of_node = 2 + self.capacity + session.spec.target_vocab_size
+        of_node = 2 + self.capacity + caches.spec.target_vocab_size
         of_query = self.drafts.entries + (1 + self.drafts.limit) * of_node
-        return session.query_count * self.blocks, 4 * session.query_count * of_query
+        return caches.query_count * self.blocks, 4 * caches.query_count * of_query
 
 
 class GreedyExecutor(GraphExecutor[SequenceSpec]):
-    """Greedy search on a session's device."""
+    """Greedy search on a device."""
 
     sizes: GreedySizes
+    spec_type = SequenceSpec
+    settings = frozenset({"max_length", "drafter"})
     #: In which a tree grows; later ones cost more than they save (docs/benchmarks/engine.md).
     MAX_TURNS: ClassVar = 3
 
     @staticmethod
-    def sizes_of(spec: object, guess: GuessModel, session: CudaSession) -> GreedySizes | None:
+    def _sizes_of(spec: SequenceSpec, guess: GuessModel, caches: Caches) -> GreedySizes | None:
         """The sizes of greedy search whose drafts can be made on the device."""
-        if not isinstance(spec, SequenceSpec) or spec.relaxed or spec.sampling:
+        drafted = DraftSizes.of(caches, spec.drafter, guess)
+        if drafted is None:
             return None
-        if not drafts.takes(spec.drafter, guess):
-            return None
-        drafted = DraftSizes.of(session, spec.drafter, guess)
         sizes = GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
-        most_nodes = session.step_size(session.query_count * (1 + drafted.limit))
+        most_nodes = caches.step_size(caches.query_count * (1 + drafted.limit))
         return sizes if most_nodes * sizes.capacity < 2**31 else None
 
     def _make_buffers(self, spec: SequenceSpec, guess: GuessModel) -> np.dtype[Any]:
-        session, sizes = self._session, self.sizes
-        rows, limit = session.query_count, sizes.drafts.limit
+        caches, sizes = self._caches, self.sizes
+        rows, limit = caches.query_count, sizes.drafts.limit
         self._guessed, self._windows = None, None
         if sizes.drafts.guess is not None:
-            self._guessed = drafts.DeviceGuess(session, guess, limit + LIMITS["tree_states"])
+            self._guessed = drafts.DeviceGuess(caches, guess, limit + LIMITS["tree_states"])
         elif limit:
-            self._windows = drafts.DeviceWindows(session, sizes.drafts.entries)
+            self._windows = drafts.DeviceWindows(caches, sizes.drafts.entries)
         slots = torch.arange(rows * sizes.blocks * BLOCK_POSITIONS, dtype=torch.int32)
-        self._slots = slots.to(session.device).view(rows, -1)
+        self._slots = slots.to(caches.device).view(rows, -1)
         self._drafts = self._zeros(rows, 1 + 2 * limit)
-        self._kv_cache = session.cache(rows * sizes.blocks)
+        self._kv_cache = caches.cache(rows * sizes.blocks)
         self._path_slots = self._zeros(0)
         return np.dtype([("head", _HEAD), ("token_ids", "<i4", (sizes.capacity,))])
 
@@ -89,7 +89,7 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         self._path_slots = self._path_slots.new_zeros(size * self.sizes.capacity)
 
     def _launch(self, size: int) -> None:
-        library, bos = self._session.library, self._guess.bos
+        library, bos = self._caches.library, self._guess.bos
         answers, slots, drafted = self._answers, self._slots, self._drafts
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
         if self._guessed is not None:
@@ -98,7 +98,7 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         elif self._windows is not None:
             library.propose_windows(answers, drafted, self._windows.trees, bos)
         library.stage_nodes(answers, slots, drafted, nodes, self._path_slots, bos)
-        self._session.launch(nodes, self._path_slots, self._kv_cache, log_probs)
+        self._caches.launch(nodes, self._path_slots, self._kv_cache, log_probs)
         library.verify_nodes(answers, slots, drafted, log_probs, self._guess.eos)
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:

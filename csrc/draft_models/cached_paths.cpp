@@ -1,0 +1,151 @@
+#include "draft_models/cached_paths.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/require.h"
+
+namespace molspec {
+
+CachedPaths::CachedPaths(int32_t row_count, std::shared_ptr<const GuessModel> model)
+    : model_(std::move(model)), tree_(row_count) {
+  rows_.resize(static_cast<size_t>(row_count));
+}
+
+void CachedPaths::start(int32_t row, const std::vector<int32_t>& source_ids) {
+  Query& query = checked_row(rows_, row, false);
+  model_->roles().check_tokens(source_ids);
+  if (!query.nodes)
+    query.nodes = std::make_unique<SequenceGroup>(Row{row, &tree_, nullptr, model_});
+  query.root = TokenTree::kNone;
+  query.live = true;
+}
+
+void CachedPaths::release(int32_t row) {
+  checked_row(rows_, row, true).live = false;
+  tree_.clear(row);
+}
+
+void CachedPaths::request(const std::vector<Path>& paths, const std::vector<int32_t>& counts) {
+  if (paths.size() != counts.size())
+    throw_invalid("counts has ", counts.size(), " items: expected one a path");
+  tree_.clear_staged();
+  states_.clear();
+  trees_.assign(paths.size(), {});
+  if (unfinished_) forget();
+  for (size_t i = 0; i < paths.size(); ++i) {
+    Query& query = checked_row(rows_, paths[i].row, true);
+    const std::vector<int32_t>& token_ids = paths[i].token_ids;
+    model_->roles().check_tokens(token_ids);
+    PathState state;
+    state.row = paths[i].row;
+    state.count = counts[i];
+    state.begin = token_ids.size();
+    state.sampler = paths[i].sampler;
+    state.sequence.live = counts[i] > 0;
+    state.sequence.token_ids = token_ids;
+    state.sequence.node = known(query, token_ids);
+    states_.push_back(std::move(state));
+  }
+  keep(true);
+  for (PathState& state : states_)
+    if (state.sequence.live) {
+      unfinished_ = true;
+      add_rest(query(state), state, state.sequence.node);
+    }
+}
+
+void CachedPaths::forget() {
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    if (!rows_[row].live) continue;
+    tree_.clear(static_cast<int32_t>(row));
+    rows_[row].root = TokenTree::kNone;
+  }
+  unfinished_ = false;
+}
+
+int32_t CachedPaths::known(const Query& query, const std::vector<int32_t>& token_ids) const {
+  int32_t node = query.root;
+  if (node == TokenTree::kNone) return node;
+  for (const int32_t token_id : token_ids) {
+    const int32_t child = tree_.child(node, token_id);
+    if (child == TokenTree::kNone) break;
+    node = child;
+  }
+  return node;
+}
+
+void CachedPaths::add_rest(Query& query, PathState& state, int32_t node) {
+  if (node == TokenTree::kNone) {
+    if (query.root == TokenTree::kNone) query.root = query.nodes->begin();
+    node = query.root;
+    state.pending.push_back(node);
+  }
+  const auto& token_ids = state.sequence.token_ids;
+  for (auto at = static_cast<size_t>(tree_.position(node)); at < token_ids.size(); ++at) {
+    node = query.nodes->child_or_new(node, token_ids[at]);
+    state.pending.push_back(node);
+  }
+  state.sequence.node = node;
+}
+
+void CachedPaths::keep(bool and_after) {
+  std::vector<std::vector<int32_t>> kept(rows_.size());
+  for (const PathState& state : states_)
+    if (state.sequence.node != TokenTree::kNone) kept[state.row].push_back(state.sequence.node);
+  for (size_t row = 0; row < rows_.size(); ++row)
+    if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], and_after);
+}
+
+void CachedPaths::stage() {
+  tree_.clear_staged();
+  for (Query& query : rows_)
+    if (query.live && query.nodes) query.nodes->unstage();
+  for (PathState& state : states_) {
+    if (!state.sequence.live) continue;
+    SequenceGroup& nodes = *query(state).nodes;
+    for (const int32_t node : state.pending) nodes.stage(node);
+    state.pending.clear();
+    nodes.stage(state.sequence.node);
+  }
+}
+
+void CachedPaths::submit() {
+  for (Query& query : rows_) {
+    if (!query.live || !query.nodes) continue;
+    query.begin = static_cast<int32_t>(tree_.staged().size());
+    query.nodes->submit();
+  }
+}
+
+void CachedPaths::check_staged() const {
+  const auto live = [](const PathState& state) { return state.sequence.live; };
+  if (tree_.staged().empty() && std::any_of(states_.begin(), states_.end(), live))
+    throw_invalid("nothing is staged: expected plan() after request() and advance()");
+}
+
+void CachedPaths::finish_round(bool done) {
+  tree_.clear_staged();
+  unfinished_ = !done;
+}
+
+CachedPaths::Chooser::Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree)
+    : state_(state), tree_(tree) {
+  if (state.sampler && state.sampler->rejects())
+    rejection_.emplace(*state.sampler, state.drafts, &special);
+}
+
+Drawn CachedPaths::Chooser::operator()(const float* log_probs, int32_t vocab_size,
+                                       uint32_t position) {
+  if (rejection_) {
+    const Drawn drawn = rejection_->at(log_probs, vocab_size, position);
+    if (drawn.log_prob == drawn.log_prob)
+      tree_.drawn_from.insert(tree_.drawn_from.end(), rejection_->drawn_from().begin(),
+                              rejection_->drawn_from().end());
+    return drawn;
+  }
+  if (state_.sampler) return state_.sampler->at(log_probs, vocab_size, position);
+  return likeliest(log_probs, vocab_size);
+}
+
+}  // namespace molspec

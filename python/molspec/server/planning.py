@@ -1,0 +1,144 @@
+"""`/v1/plan`: routes from the server's stock, searched for among the requests of others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from molspec.files import Query
+from molspec.planners.expander import USABLE, Expander
+from molspec.planners.routes import Limits, Plan
+from molspec.prediction.results import Result
+from molspec.server.pending import PendingRequest, WithdrawnError
+from molspec.server.service import Service, Text, in_order, refusing
+from molspec.server.worker import BusyError, EngineError, StoppedError, Worker
+
+#: Seconds of a search by default, and between the lines that say how far it is.
+_SECONDS, _PAUSE = 30.0, 0.4
+_N_BEST = 10
+#: Molecules that a search expands at most, and searches that wait for the one before them.
+_MOST_EXPANSIONS, _MOST_WAITING = 1000, 8
+
+
+class PlanBody(BaseModel):
+    """A target, and the limits of the search for its routes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    smiles: Annotated[Text, Field(min_length=1, max_length=1000, description="The target.")]
+    routes: Annotated[int, Field(ge=1, le=10, description="The search ends with as many.")] = 3
+    seconds: Annotated[
+        float | None, Field(gt=0, description="Of the search: 30, or the server's own limit.")
+    ] = None
+
+
+@dataclass
+class _Progress:
+    """How far a search is, and whether its client has left."""
+
+    expansions: int = 0
+    has_begun: float | None = None
+    is_withdrawn: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self.has_begun is None else perf_counter() - self.has_begun
+
+
+class _Shared(Expander):
+    """Asks the server's worker, where its queries take turns with those of other requests."""
+
+    def __init__(self, service: Service, worker: Worker, progress: _Progress) -> None:
+        super().__init__(worker.model)
+        self._service, self._worker, self._progress = service, worker, progress
+        self._loop = asyncio.get_running_loop()
+
+    def predict(
+        self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
+    ) -> list[Result]:
+        """Predict, from the thread of the search. Raises WithdrawnError if the client has left."""
+        if self._progress.is_withdrawn:
+            raise WithdrawnError
+        asked = asyncio.run_coroutine_threadsafe(self._ask(queries, n_best or _N_BEST), self._loop)
+        results = asked.result()
+        self._progress.expansions += len(queries)
+        return results
+
+    async def _ask(self, queries: Sequence[str], n_best: int) -> list[Result]:
+        options = self._service.options(self._worker, **{"n_best": n_best, **USABLE})
+        pending = PendingRequest(queries, options, most_counted=self._service.limits.queries)
+        self._worker.submit(pending)
+        try:
+            return await in_order(pending.answers(self._service.limits.seconds))
+        finally:
+            if len(pending.answered) < pending.count:
+                self._worker.withdraw(pending)
+
+
+def make_router(service: Service) -> APIRouter:
+    """The route, for an application to include."""
+    router = APIRouter(prefix="/v1", tags=["v1"])
+    lane = ThreadPoolExecutor(1, thread_name_prefix="molspec plans")
+    waiting = 0
+
+    @router.post("/plan", responses={404: {"description": "The server has no stock."}})
+    async def plan(body: PlanBody) -> StreamingResponse:
+        """Lines of progress, then the routes as of `molspec plan --format jsonl`.
+
+        One target is searched for at a time; who leaves ends the search.
+        """
+        if not service.plans:
+            raise HTTPException(404, "this server does not plan: it has no stock, or no Syntheseus")
+        if waiting >= _MOST_WAITING:
+            raise BusyError(round(_SECONDS), "searches")
+        with refusing("body"):
+            most = min(body.seconds or _SECONDS, service.limits.seconds)
+            limits = Limits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)
+        return StreamingResponse(lines(body.smiles, limits), media_type="application/x-ndjson")
+
+    async def lines(smiles: str, limits: Limits) -> AsyncIterator[str]:
+        nonlocal waiting
+        progress = _Progress()
+        expander = _Shared(service, service.default("retro"), progress)
+        search = asyncio.get_running_loop().run_in_executor(
+            lane, partial(_search, expander, service.stock, smiles, limits, progress)
+        )
+        waiting += 1
+        try:
+            while not (await asyncio.wait([search], timeout=_PAUSE))[0]:
+                yield _line(expansions=progress.expansions, seconds=round(progress.seconds, 1))
+            yield _line(**search.result())
+        finally:
+            waiting -= 1
+            progress.is_withdrawn = True
+
+    return router
+
+
+def _line(**values: Any) -> str:
+    return json.dumps(values) + "\n"
+
+
+def _search(
+    expander: _Shared, stock: Any, smiles: str, limits: Limits, progress: _Progress
+) -> dict[str, Any]:
+    """The plan as JSON, or why there is none."""
+    from molspec.planners.search import Planner
+    from molspec.planners.syntheseus import BackwardModel
+
+    progress.has_begun = perf_counter()
+    try:
+        model = BackwardModel(expander=expander, default_num_results=_N_BEST, use_cache=True)
+        return Planner(model, stock, limits).plan(Query(smiles)).to_json()
+    except (BusyError, EngineError, StoppedError, WithdrawnError) as error:
+        return Plan(1, Query(smiles), error=str(error) or "withdrawn").to_json()

@@ -1,0 +1,62 @@
+"""The rounds on a device run only searches whose settings they know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from molspec._native import (
+    BeamSpec,
+    NoDraftOptions,
+    SearchSpec,
+    SequenceSpec,
+    SpeculativeBeamSpec,
+)
+from molspec.engine.cuda.beams import BeamExecutor, SpeculativeBeamExecutor
+from molspec.engine.cuda.caches import Caches
+from molspec.engine.cuda.executor import GraphExecutor
+from molspec.engine.cuda.greedy import GreedyExecutor
+from tests.cuda.emulator import Emulator
+from tests.cuda.sessions import EmulatedEngine, train_guess
+from tests.cuda.streams import Recorder
+
+LIST: dict[str, Any] = {"beam_size": 2, "n_best": 2, "max_length": 9}
+REQUIRED: dict[type[GraphExecutor[Any]], dict[str, Any]] = {
+    GreedyExecutor: {"max_length": 9, "drafter": NoDraftOptions()},
+    BeamExecutor: LIST,
+    SpeculativeBeamExecutor: {**LIST, "nucleus": 0.9, "drafter": NoDraftOptions()},
+}
+
+
+class NewSequences(SequenceSpec):
+    given = ("max_length", "drafter", "new_setting")
+
+
+class NewBeams(BeamSpec):
+    given = (*LIST, "new_setting")
+
+
+class NewSpeculativeBeams(SpeculativeBeamSpec):
+    given = (*LIST, "nucleus", "drafter", "new_setting")
+
+
+@pytest.mark.parametrize(
+    ("kind", "later"),
+    list(zip(REQUIRED, (NewSequences, NewBeams, NewSpeculativeBeams), strict=True)),
+)
+def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
+    cuda: Emulator, kind: type[GraphExecutor[Any]], later: type[Any]
+) -> None:
+    engine, guess = EmulatedEngine(cuda, torch.float32), train_guess(False)
+    known: SearchSpec = kind.spec_type(**REQUIRED[kind])
+    caches = Caches(engine.packed, 1, cuda.ops, Recorder())
+    assert set(known.given) <= kind.settings
+    assert kind.sizes_of(known, guess, caches) is not None
+    assert kind.sizes_of(later(**REQUIRED[kind]), guess, caches) is None
+    session = engine.session(1)
+    assert session.executor(later(**REQUIRED[kind]), guess) is None
+    executor = session.executor(known, guess)
+    assert isinstance(executor, kind)
+    assert session.executor(kind.spec_type(**REQUIRED[kind]), guess) is executor

@@ -1,0 +1,149 @@
+"""Log-probabilities of tokens are the model's, to the bit, in every search, with every drafter."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+import molspec
+from molspec.checkpoints.folder import write
+from molspec.drafting import LookAhead, ModelDraft, SpecDraft, WindowDrafts
+from molspec.prediction.model import Model
+from molspec.prediction.results import Prediction, Results, merge_duplicates
+from tests import tiny
+from tests.search import plain
+
+SHORT = tiny.QUERIES[:-1]
+EOS = tiny.VOCABULARY.eos_id
+EAGER = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
+SEARCHES: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_length": 3},
+    {"drafter": "none"},
+    {"drafter": WindowDrafts(draft_length=4, draft_count=5)},
+    {"drafter": "heads"},
+    {"drafter": "model"},
+    {"drafter": "spec"},
+    {"verification": "relaxed", "drafter": "model", "beta": 5, "tau": 3.0},
+    {"n_best": 4, "beam": "standard", "length_penalty": 0.7},
+    {"n_best": 4, "drafter": EAGER},
+    {"n_best": 4, "drafter": EAGER, "max_length": 5},
+    {"n_best": 3, "drafter": "heads"},
+    {"n_best": 4, "finished": "separate", "drafter": EAGER},
+    {"n_best": 3, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
+    {"n_best": 3, "beam": "sbs", "drafter": "model", "max_length": 6},
+    {"samples": 6},
+    {"samples": 6, "drafter": "model", "top_k": 5, "temperature": 1.3},
+    {"samples": 6, "drafter": "model", "verification": "rejection"},
+    {"samples": 6, "replacement": False, "drafter": EAGER},
+    {"samples": 6, "replacement": False, "drafter": "model", "temperature": 0.8},
+)
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return Model(tiny.with_heads(), request.param)
+
+
+@pytest.fixture(scope="module")
+def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("drafters")
+    write(tiny.checkpoint(2), folder / "small")
+    write(tiny.with_spec_drafter(2), folder / "spec")
+    return {
+        "model": ModelDraft(str(folder / "small"), gamma=3),
+        "spec": SpecDraft(model=folder / "spec"),
+    }
+
+
+def predict(model: Model, drafters: dict[str, Any], search: dict[str, Any], **more: Any) -> Results:
+    options = {"max_length": 20, **search, **more}
+    if options.get("drafter") in ("model", "spec"):
+        options["drafter"] = drafters[options["drafter"]]
+    return model.predict(SHORT, **options)
+
+
+def own_log_probs(next_log_probs: plain.NextLogProbs, answer: Prediction) -> tuple[float, ...]:
+    token_ids = tiny.VOCABULARY.encode(answer.smiles) if answer.smiles else []
+    token_ids = [*token_ids, *([EOS] if answer.finished else [])]
+    bos = tiny.VOCABULARY.bos_id
+    return tuple(next_log_probs([bos, *token_ids[:i]])[token] for i, token in enumerate(token_ids))
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_every_token_has_its_log_prob(
+    model: Model, drafters: dict[str, Any], search: dict[str, Any]
+) -> None:
+    plain_results = predict(model, drafters, search)
+    for batch_size in (1, 4):
+        results = predict(model, drafters, search, token_log_probs=True, batch_size=batch_size)
+        for result, without in zip(results, plain_results, strict=True):
+            next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(result.query))
+            for answer, same in zip(result.predictions, without.predictions, strict=True):
+                assert (answer.smiles, answer.log_prob) == (same.smiles, same.log_prob)
+                assert same.token_log_probs is None
+                assert answer.token_log_probs == own_log_probs(next_log_probs, answer)
+                assert sum(answer.token_log_probs) == answer.log_prob
+    assert all(result.predictions for result in results)
+
+
+def test_a_given_target_has_them_too(model: Model) -> None:
+    answers = tiny.finished_answers(model.predict(SHORT, 3, max_length=20, token_log_probs=True))
+    queries, found = zip(*answers, strict=True)
+    targets = [answer.smiles for answer in found]
+    results = model.log_probs(queries, targets, token_log_probs=True)
+    assert [result.predictions[0] for result in results] == list(found)
+    assert model.log_probs(queries[:1], targets[:1])[0].predictions[0].token_log_probs is None
+
+
+def test_merged_answers_have_those_of_the_likeliest_spelling() -> None:
+    spellings = [
+        Prediction("OCC", -2.0, token_log_probs=(-1.5, -0.5)),
+        Prediction("CCO", -1.0, token_log_probs=(-0.25, -0.75)),
+    ]
+    (merged,) = merge_duplicates([spellings])
+    assert (merged.smiles, merged.token_log_probs) == ("CCO", (-0.25, -0.75))
+
+
+def test_requests_with_and_without_them_share_a_batch(model: Model) -> None:
+    """A row is used again, and its slots belong to other tokens then."""
+    decoder = molspec.Decoder(model, 2)
+    option_sets = [
+        molspec.PredictOptions(max_length=12, **more)
+        for more in ({}, {"token_log_probs": True}, {"n_best": 3, "token_log_probs": True})
+    ]
+    tickets = {
+        decoder.submit(query, options): (query, options)
+        for query in SHORT
+        for options in option_sets
+    }
+    for ticket, result in decoder.finish():
+        query, options = tickets[ticket]
+        assert [result] == list(model.predict_stream([query], options))
+
+
+def test_decode_returns_them(model: Model) -> None:
+    ids = [[tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode(query), EOS] for query in SHORT]
+    special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
+    found = molspec.decode(model, ids, **special, max_length=20, n_best=2, token_log_probs=True)
+    without = molspec.decode(model, ids, **special, max_length=20, n_best=2)
+    results = model.predict(SHORT, 2, max_length=20, token_log_probs=True)
+    assert without.token_log_probs.isnan().all()
+    assert found.token_log_probs.shape == found.sequences.shape
+    for row, result in enumerate(results):
+        for rank, answer in enumerate(result.predictions):
+            length = int(found.lengths[row, rank])
+            values = found.token_log_probs[row, rank]
+            assert tuple(values[:length].tolist()) == answer.token_log_probs
+            assert values[length:].isnan().all()
+    assert torch.equal(found.sequences, without.sequences)
+
+
+def test_values_are_log_probs(model: Model) -> None:
+    (result,) = model.predict(["CCO"], max_length=20, token_log_probs=True)
+    (answer,) = result.predictions
+    assert answer.token_log_probs
+    assert all(value <= 0 and math.isfinite(value) for value in answer.token_log_probs)
