@@ -199,12 +199,12 @@ void attend_tile(const AttentionProblem& problem, int64_t row, const RowKeys& ke
                       scores + head * scored, row_stride);
   if (keys.lanes) order_scores(scores, keys, problem.head_count, scored, tile.weights);
   for (int r = 0; r < kRows; ++r) {
-    const float* bias = problem.keys[row + r].bias;
-    for (int head = 0; bias && head < problem.head_count; ++head)
-      add_bias(bias + head * problem.bias_stride, keys.length, problem.scale,
+    const int64_t place = -problem.keys[row + r].position;
+    for (int head = 0; problem.bias && head < problem.head_count; ++head)
+      add_bias(problem.bias + place + head * problem.bias_stride, keys.length, problem.scale,
                tile.weights + r * row_stride + head * scored);
   }
-  const float scale = keys.bias ? 1.0f : problem.scale;
+  const float scale = problem.bias ? 1.0f : problem.scale;
   in_tiles<kSoftmaxRows>(kRows * problem.head_count, [&](int first, auto count) {
     softmax_weights<decltype(count)::value>(tile.weights + first * scored, scored, keys.length,
                                             scale, tile.inverse + first);

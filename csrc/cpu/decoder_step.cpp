@@ -18,8 +18,7 @@ namespace {
 
 // The blocks of a path, in the order of first use, and every slot's lane in them; no lanes if the
 // path fills the blocks in order. Attention has room for as many positions as the blocks have.
-RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* blocks,
-                  int32_t* lanes) {
+RowKeys path_keys(const int32_t* slots, int length, int32_t* blocks, int32_t* lanes) {
   int count = 0, last = 0;
   bool in_order = true;
   for (int t = 0; t < length; ++t) {
@@ -33,7 +32,7 @@ RowKeys path_keys(const int32_t* slots, int length, const float* bias, int32_t* 
   }
   check(length <= count * kBlockPositions, "path_slots has a path of ", length, " slots in ", count,
         " blocks of ", kBlockPositions, ": expected no slot twice");
-  return {blocks, count, in_order ? nullptr : lanes, length, bias};
+  return {blocks, count, in_order ? nullptr : lanes, length, length - 1};
 }
 
 // A chunk of nodes that goes through the layers.
@@ -56,11 +55,10 @@ class DecoderRows {
       work_.slots[row] = problem_.path_slots[node.path_begin + node.position];
       work_.self_keys[row] =
           path_keys(problem_.path_slots + node.path_begin, node.position + 1,
-                    model_.relative_bias(model_.decoder, node.position),
                     work_.blocks + row * work_.positions, work_.lanes + row * work_.positions);
       work_.memory_keys[row] = {problem_.memories.blocks(node.memory),
                                 problem_.memories.block_count(node.memory), nullptr,
-                                problem_.memories.length(node.memory), nullptr};
+                                problem_.memories.length(node.memory), node.position};
       layers_.embed(model_.decoder, row, node.token_id, node.position);
     }
     layers_.embedding_norm(model_.decoder, rows_);
@@ -68,17 +66,19 @@ class DecoderRows {
 
   void store(size_t layer) const {
     layers_.project(model_.decoder.layers[layer].self_attention, rows_);
+    layers_.rotate(rows_);
     layers_.store(of_layer(problem_.kv_cache, layer), rows_, model_.attention_width(), work_.slots);
   }
 
   void attend(size_t layer) const {
     const Layer& weights = model_.decoder.layers[layer];
     layers_.attend(weights.self_attention, rows_, of_layer(problem_.kv_cache, layer),
-                   work_.self_keys);
+                   work_.self_keys, model_.relative_bias(weights));
     layers_.project(weights.cross_attention, rows_);
     // Only `attend` uses the memory's cache, and it does not write.
     layers_.attend(weights.cross_attention, rows_,
-                   of_layer(const_cast<float*>(problem_.memory_cache), layer), work_.memory_keys);
+                   of_layer(const_cast<float*>(problem_.memory_cache), layer), work_.memory_keys,
+                   nullptr);
     layers_.feed_forward(weights, rows_);
   }
 

@@ -33,13 +33,15 @@ class EncoderRows {
 
   void store(size_t layer) const {
     layers_.project(model_.encoder.layers[layer].self_attention, rows_);
+    layers_.rotate(rows_);
     for (int row = 0; row < rows_; ++row) work_.slots[row] = first_ + row;
     layers_.store(cache(layer), rows_, model_.attention_width(), work_.slots);
   }
 
   void attend(size_t layer) const {
     const Layer& weights = model_.encoder.layers[layer];
-    layers_.attend(weights.self_attention, rows_, cache(layer), work_.self_keys);
+    layers_.attend(weights.self_attention, rows_, cache(layer), work_.self_keys,
+                   model_.relative_bias(weights));
     layers_.feed_forward(weights, rows_);
   }
 
@@ -83,8 +85,7 @@ void encode_query(const EncodeProblem& problem, const Workspace& work, int64_t q
   const int32_t block_count = problem.memories.block_count(query);
   for (int32_t block = 0; block < block_count; ++block) work.blocks[block] = block;
   for (int row = 0; row < rows; ++row)
-    work.self_keys[row] = {work.blocks, block_count, nullptr, rows,
-                           model.relative_bias(model.encoder, row)};
+    work.self_keys[row] = {work.blocks, block_count, nullptr, rows, row};
   through_layers(model.encoder.layers.size(), rows, [&](int first, int count) {
     return EncoderRows(problem, work, query, first, count);
   });

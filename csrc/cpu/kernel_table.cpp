@@ -4,6 +4,7 @@
 #include "cpu/attention.inl"
 #include "cpu/linear.inl"
 #include "cpu/norms.inl"
+#include "cpu/rotation.inl"
 
 namespace molspec::cpu {
 
@@ -13,6 +14,7 @@ const Kernels MOLSPEC_KERNELS = {MOLSPEC_INSTRUCTION_SET,
                                  linear_bfloat16,
                                  linear_int8,
                                  layer_norm,
+                                 rotate,
                                  attention,
                                  log_softmax};
 

@@ -54,7 +54,19 @@ struct RowKeys {
   int block_count;
   const int32_t* lanes;  // [length]: index in `blocks` * 16 + position in block; null: 0, 1, ...
   int length;
-  const float* bias;  // [head, bias_stride]: added to the scaled scores in this order; or null
+  int position;  // of the row itself
+};
+
+// Turns columns i and columns / 2 + i of each head by the angle of the row's position, in place.
+struct RotationProblem {
+  int rows;
+  int head_count;
+  int head_stride;
+  int columns;         // even
+  const float* table;  // [position, columns]: cosines, then sines
+  const RowKeys* keys;
+  float* heads;  // [rows, stride]
+  int64_t stride;
 };
 
 // out[row, head] = softmax(scale * query . keys + bias) . values
@@ -68,8 +80,11 @@ struct AttentionProblem {
   const float* cache;    // [block, block_stride]: keys [head, head_stride, 16], then values
   int64_t block_stride;  //   [16, head, head_stride]
   const RowKeys* keys;   // [rows]
-  int64_t bias_stride;   // 16 columns beyond a row's length are read
-  float* out;            // [rows, out_stride]
+  // [head, bias_stride], or null: of a row at position 0; those of position p begin p floats
+  // before.
+  const float* bias;
+  int64_t bias_stride;  // 16 columns beyond a row's length are read
+  float* out;           // [rows, out_stride]
   int64_t out_stride;
   float* scratch;        // attention_scratch floats
   const float** values;  // [most positions of a row], scratch too
@@ -105,6 +120,7 @@ struct Kernels {
   void (*linear_bfloat16)(const LinearProblem&);
   void (*linear_int8)(const LinearProblem&);
   void (*layer_norm)(const NormProblem&);
+  void (*rotate)(const RotationProblem&);
   void (*attention)(const AttentionProblem&);
   void (*log_softmax)(const LogSoftmaxProblem&);
 };

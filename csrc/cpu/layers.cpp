@@ -134,6 +134,14 @@ void Layers::project(const Attention& attention, int rows) const {
          work_.projected, attention.query_key_value.panels * kPanelColumns);
 }
 
+void Layers::rotate(int rows) const {
+  if (model_.rotary == nullptr) return;
+  kernels_.rotate({rows, static_cast<int>(2 * model_.head_count),
+                   static_cast<int>(model_.head_stride()), static_cast<int>(model_.rotary_columns),
+                   model_.rotary, work_.self_keys, work_.projected,
+                   model_.query_key_value_stride()});
+}
+
 void Layers::project_memory(const Attention& attention, int rows) const {
   linear(attention.key_value, rows, work_.hidden, model_.d_stride(), work_.projected,
          model_.query_key_value_stride());
@@ -161,7 +169,7 @@ void Layers::store(const LayerCache& cache, int rows, int64_t column, const int3
 }
 
 void Layers::attend(const Attention& attention, int rows, const LayerCache& cache,
-                    const RowKeys* keys) const {
+                    const RowKeys* keys, const float* bias) const {
   AttentionProblem problem{};
   problem.rows = rows;
   problem.head_count = static_cast<int>(model_.head_count);
@@ -172,6 +180,7 @@ void Layers::attend(const Attention& attention, int rows, const LayerCache& cach
   problem.cache = cache.base;
   problem.block_stride = cache.block_stride;
   problem.keys = keys;
+  problem.bias = bias;
   problem.bias_stride = model_.relative_stride();
   problem.out = work_.context;
   problem.out_stride = model_.attention_stride();

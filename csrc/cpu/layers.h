@@ -55,13 +55,15 @@ class Layers {
 
   // projected = [query | key | value] of the sublayer's input; of cross-attention only the query
   void project(const Attention& attention, int rows) const;
+  // Turns the queries and keys of projected, if the model has rotary positions.
+  void rotate(int rows) const;
   // projected = [key | value] of hidden
   void project_memory(const Attention& attention, int rows) const;
   // Stores the key and value columns of rows of projected, from `column` on, in the rows' slots.
   void store(const LayerCache& cache, int rows, int64_t column, const int32_t* slots) const;
   // hidden += attention over the cache of the queries in projected, with the norms of the sublayer
-  void attend(const Attention& attention, int rows, const LayerCache& cache,
-              const RowKeys* keys) const;
+  void attend(const Attention& attention, int rows, const LayerCache& cache, const RowKeys* keys,
+              const float* bias) const;
   void feed_forward(const Layer& layer, int rows) const;
   void norm(const LayerNorm& norm, int rows, const float* in, float* out) const;
 

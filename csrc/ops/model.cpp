@@ -91,7 +91,10 @@ void read_sizes(Reader& reader, Model& model) {
   model.final_norm = reader.integer("final_norm", 0, 1);
   model.embedding_norm = reader.integer("embedding_norm", 0, 1);
   model.norm_kind = static_cast<NormKind>(reader.integer("norm_kind", 0, 2));
-  model.relative = reader.integer("relative", 0, 1);
+  model.positions = static_cast<Positions>(reader.integer("positions", 0, 3));
+  model.rotary_columns = reader.integer("rotary_columns", 0, model.head_dim);
+  check(model.rotary_columns % 2 == 0, "rotary_columns is ", model.rotary_columns,
+        ": expected an even number");
   model.gated = reader.integer("gated", 0, 1);
   model.activation = static_cast<Activation>(reader.integer("activation", 0, 4));
   model.norm_eps = reader.real();
@@ -111,14 +114,13 @@ Attention read_attention(Reader& reader, const Model& model, bool cross) {
 
 void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cross, Stack& stack) {
   stack.embedding = reader.floats(vocab_size * model.d_stride());
-  stack.positions = stack.relative_bias = nullptr;
-  if (model.relative) {
-    stack.relative_bias = reader.floats(model.head_count * model.relative_stride());
-  } else {
-    stack.positions = reader.floats(model.max_positions * model.d_stride());
-  }
+  const auto biases = [&] { return reader.floats(model.head_count * model.relative_stride()); };
+  const bool added = model.positions == Positions::kAdded;
+  stack.positions = added ? reader.floats(model.max_positions * model.d_stride()) : nullptr;
+  const float* shared = model.positions == Positions::kRelative ? biases() : nullptr;
   if (model.embedding_norm) stack.embedding_norm = reader.norm(model.d_stride());
   for (Layer& layer : stack.layers) {
+    layer.relative_bias = model.positions == Positions::kRelativeByLayer ? biases() : shared;
     layer.self_attention = read_attention(reader, model, false);
     if (cross) layer.cross_attention = read_attention(reader, model, true);
     if (model.gated)
@@ -152,6 +154,8 @@ const Model& read_model(const PackedModel& packed) {
   weights = nullptr;
   Reader reader(packed);
   read_sizes(reader, model);
+  model.rotary =
+      model.rotary_columns ? reader.floats(model.max_positions * model.rotary_columns) : nullptr;
   read_stack(reader, model, model.source_vocab_size, false, model.encoder);
   read_stack(reader, model, model.target_vocab_size, true, model.decoder);
   model.output = reader.linear(model.d_model, model.target_vocab_size, model.weight_type);

@@ -51,14 +51,14 @@ struct Layer {
   Attention cross_attention;  // decoder only
   Linear gate, inner, outer;  // feed-forward; gate: of gated models only
   LayerNorm feed_forward_norm;
+  // [head, relative_stride], or null: self-attention adds column max_positions - 1 + d to the score
+  // of a key d positions after the query.
+  const float* relative_bias;
 };
 
 struct Stack {
   const float* embedding;  // [vocab, d_stride]
-  const float* positions;  // [max_positions, d_stride]; null if positions are relative
-  // [head, relative_stride], or null: self-attention adds column max_positions - 1 + d to the score
-  // of a key d positions after the query.
-  const float* relative_bias;
+  const float* positions;  // [max_positions, d_stride], or null
   LayerNorm embedding_norm;
   LayerNorm norm;
   std::vector<Layer> layers;
@@ -68,10 +68,14 @@ struct Model {
   WeightType weight_type;  // of the matrices; everything else is float32
   int64_t d_model, head_count, head_dim, feed_forward;
   int64_t source_vocab_size, target_vocab_size, max_positions;
-  bool pre_norm, final_norm, embedding_norm, relative, gated;
+  bool pre_norm, final_norm, embedding_norm, gated;
   NormKind norm_kind;
   Activation activation;
   double norm_eps, attention_scale;
+  Positions positions;
+  // Self-attention turns columns i and rotary_columns / 2 + i of each head of its queries and keys.
+  int64_t rotary_columns;  // even; 0: none
+  const float* rotary;     // [max_positions, rotary_columns]: cosines, then sines
   Stack encoder, decoder;
   Linear output;
 
@@ -99,9 +103,10 @@ struct Model {
     return static_cast<int64_t>(decoder.layers.size()) * block_size();
   }
 
-  // The biases of a query at `position` for the positions 0, 1, ...; [head, relative_stride].
-  const float* relative_bias(const Stack& stack, int64_t position) const {
-    return stack.relative_bias ? stack.relative_bias + max_positions - 1 - position : nullptr;
+  // The biases of a query at position 0 for the positions 0, 1, ...; [head, relative_stride]. Those
+  // of a query at position p begin p floats before.
+  const float* relative_bias(const Layer& layer) const {
+    return layer.relative_bias ? layer.relative_bias + max_positions - 1 : nullptr;
   }
 };
 

@@ -38,9 +38,18 @@ def norm(version: str) -> nn.Module:
     return OldNorm(WIDTH) if version == "0.4.1" else nn.LayerNorm(WIDTH, eps=1e-6)
 
 
+def turned(heads: Tensor) -> Tensor:
+    """Heads [batch, head, length, column], of which pairs of columns are turned as numbers."""
+    rates = 1 / 50 ** (torch.arange(0, heads.shape[-1], 2) / heads.shape[-1])
+    angles = torch.outer(torch.arange(heads.shape[-2]).float(), rates)
+    points = torch.view_as_complex(heads.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(points * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
 class Attention(nn.Module):
-    def __init__(self, bias: bool) -> None:
+    def __init__(self, bias: bool, rotary: bool = False) -> None:
         super().__init__()
+        self.rotary = rotary
         self.linear_keys = nn.Linear(WIDTH, WIDTH, bias=bias)
         self.linear_values = nn.Linear(WIDTH, WIDTH, bias=bias)
         self.linear_query = nn.Linear(WIDTH, WIDTH, bias=bias)
@@ -49,6 +58,8 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, context: Tensor, causal: bool) -> Tensor:
         projected = (self.linear_query(x), self.linear_keys(context), self.linear_values(context))
         query, key, value = (p.unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in projected)
+        if self.rotary:
+            query, key = turned(query), turned(key)
         mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
         return self.final_linear(mixed.transpose(1, 2).flatten(2))
 
@@ -72,7 +83,7 @@ class FeedForward(nn.Module):
 class EncoderLayer(nn.Module):
     def __init__(self, version: str, bias: bool) -> None:
         super().__init__()
-        self.self_attn = Attention(bias)
+        self.self_attn = Attention(bias, "rotary" in version)
         self.feed_forward = FeedForward(version, bias)
         self.layer_norm = norm(version)
 
@@ -84,7 +95,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     def __init__(self, version: str, bias: bool) -> None:
         super().__init__()
-        self.self_attn = Attention(bias)
+        self.self_attn = Attention(bias, "rotary" in version)
         self.context_attn = Attention(bias)
         self.feed_forward = FeedForward(version, bias)
         self.layer_norm_1 = norm(version)
@@ -107,15 +118,19 @@ class Positions(nn.Module):
 
 
 class Embeddings(nn.Module):
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, version: str) -> None:
         super().__init__()
+        self.adds = "rotary" not in version
         self.make_embedding = nn.Sequential()
         self.make_embedding.add_module("emb_luts", nn.ModuleList([nn.Embedding(size, WIDTH)]))
-        self.make_embedding.add_module("pe", Positions())
+        if self.adds:
+            self.make_embedding.add_module("pe", Positions())
 
     def forward(self, ids: Tensor) -> Tensor:
-        positions = self.make_embedding.pe.pe[: ids.shape[1], 0]
-        return self.make_embedding.emb_luts[0](ids) * math.sqrt(WIDTH) + positions
+        rows = self.make_embedding.emb_luts[0](ids)
+        if not self.adds:
+            return rows
+        return rows * math.sqrt(WIDTH) + self.make_embedding.pe.pe[: ids.shape[1], 0]
 
 
 class OpenNMT(nn.Module):
@@ -125,13 +140,13 @@ class OpenNMT(nn.Module):
         super().__init__()
         self.version, self.source = version, SHARED
         self.target = SHARED if shared else TARGET
-        embeddings = Embeddings(len(SHARED))
+        embeddings = Embeddings(len(SHARED), version)
         self.encoder = nn.Module()
         self.encoder.embeddings = embeddings
         self.encoder.transformer = nn.ModuleList(EncoderLayer(version, bias) for _ in range(2))
         self.encoder.layer_norm = norm(version)
         self.decoder = nn.Module()
-        self.decoder.embeddings = embeddings if shared else Embeddings(len(TARGET))
+        self.decoder.embeddings = embeddings if shared else Embeddings(len(TARGET), version)
         self.decoder.transformer_layers = nn.ModuleList(
             DecoderLayer(version, bias) for _ in range(3)
         )
@@ -175,6 +190,9 @@ def store(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         options |= {"norm_eps": 1e-6, "layer_norm": "standard", "lora_layers": [], "num_kv": 0}
     if "gated" in model.version:
         options |= {"layer_norm": "rms", "pos_ffn_activation_fn": "gated-gelu"}
+    if "rotary" in model.version:
+        options |= {"max_relative_positions": -1, "position_encoding": False}
+        options |= {"rotary_theta": 50, "rotary_dim": 0, "rotary_interleave": True}
     return {
         "model": state,
         "generator": model.generator.state_dict(),

@@ -83,6 +83,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     ),
     "t5": models.t5,
     "t5 v1.1": models.t5_v1_1,
+    "umt5": lambda: untie_output(models.made("UMT5", pad_token_id=0, eos_token_id=1)),
     "t5, separate": lambda: untie_output(
         models.t5(num_decoder_layers=1, feed_forward_proj="gated-silu")
     ),
@@ -261,7 +262,7 @@ def config(key: str, value: Any) -> Callable[[Path], None]:
 
 
 BART: list[tuple[Callable[[Path], object], str]] = [
-    (config("model_type", "led"), r"have model_type 'led' \(only bart, marian, t5\); mol"),
+    (config("model_type", "led"), r"have model_type 'led' \(only bart, marian, t5, umt5\)"),
     (config("activation_function", "tanh"), "have activation_function 'tanh'"),
     (config("decoder_attention_heads", 4), "attention_heads 2 beside decoder_attention_h"),
     (config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),

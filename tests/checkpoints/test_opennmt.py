@@ -12,7 +12,7 @@ from tests.checkpoints.damage import put
 from tests.checkpoints.opennmt_model import OpenNMT, store
 from tests.checkpoints.twin import twin_log_probs
 
-VERSIONS = ("0.4.1", "2.3", "3.5", "3.5, gated and RMS")
+VERSIONS = ("0.4.1", "2.3", "3.5", "3.5, gated and RMS", "3.5, rotary")
 SOURCE, TARGET = "CcON1()", "cC1(O)"
 
 
@@ -88,6 +88,20 @@ def test_predictor_loads_folder(save: Any) -> None:
     assert result.predictions
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_drafts_and_batches_do_not_change_answers_of_rotary_positions(
+    save: Any, dtype: str
+) -> None:
+    loaded = load(save(OpenNMT("3.5, rotary", shared=True)), dtype=dtype)
+    queries = ["CCO", "C1CN1C(O)=O", "N(C)C", "C1CC1"]
+    plain = loaded.predict(queries, max_length=40, drafter="none", batch_size=1)
+    assert len({result.predictions[0].smiles for result in plain}) > 1
+    for drafter in ("windows", "tree"):
+        assert loaded.predict(queries, max_length=40, drafter=drafter) == plain
+    standard = loaded.predict(queries, n_best=4, max_length=20, beam="standard", batch_size=2)
+    assert loaded.predict(queries, n_best=4, max_length=20, drafter="tree") == standard
+
+
 KEY = "decoder.transformer_layers.0.context_attn.linear_keys.weight"
 DAMAGE = {
     "no vocabulary": (put(None, "vocab"), "expected model, generator, vocab, opt in it"),
@@ -97,7 +111,7 @@ DAMAGE = {
     "text": (put("?", "model", KEY), f"{KEY} is a str: expected a tensor"),
     "more": (put(torch.zeros(2), "model", "more"), "unexpected weights: more"),
     "recurrent": (put("rnn", "opt", "encoder_type"), "does not have encoder_type 'rnn'; molspec.d"),
-    "rotary": (put(-1, "opt", "max_relative_positions"), "have max_relative_positions -1; molspec"),
+    "alibi": (put(-2, "opt", "max_relative_positions"), "have max_relative_positions -2; molspec"),
     "norm": (put("amp", "opt", "layer_norm"), "does not have layer_norm 'amp'; molspec.decode"),
     "a gate": (
         put(torch.zeros(12, 8), "model", "encoder.transformer.0.feed_forward.w_3.weight"),

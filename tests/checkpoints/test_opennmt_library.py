@@ -26,7 +26,11 @@ if MAJOR == 3:
     OPTIONS["RMS norms"] = ("--layer_norm", "rms")
     OPTIONS["gated by silu"] = ("--pos_ffn_activation_fn", "silu")
     OPTIONS["gated by gelu"] = ("--pos_ffn_activation_fn", "gated-gelu", "--add_ffnbias")
-    REFUSED["max_relative_positions -1"] = ("--max_relative_positions", "-1")
+    rotary = ("--max_relative_positions", "-1")
+    OPTIONS["rotary"] = rotary
+    OPTIONS["rotary, pairs"] = (*rotary, "--rotary_interleave", "--add_qkvbias")
+    OPTIONS["rotary in part"] = (*rotary, "--rotary_dim", "4", "--rotary_theta", "100")
+    OPTIONS["rotary and added"] = (*rotary, "--position_encoding")
     REFUSED["num_kv 1"] = ("--num_kv", "1")
 
 

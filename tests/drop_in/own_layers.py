@@ -34,23 +34,30 @@ class Norm(nn.Module):
         return self.a * (centred / (variance + self.eps).sqrt()) + self.b
 
 
-def rotated(heads: Tensor) -> Tensor:
-    """Rotary positions of heads [batch, head, length, column]."""
-    half = heads.shape[-1] // 2
-    rates = 10000 ** -(torch.arange(half, dtype=heads.dtype) / half)
-    angles = torch.arange(heads.shape[-2], dtype=heads.dtype)[:, None] * rates
-    left, right = heads[..., :half], heads[..., half:]
-    turned = (
-        left * angles.cos() - right * angles.sin(),
-        right * angles.cos() + left * angles.sin(),
-    )
-    return torch.cat(turned, -1)
+def rotated(heads: Tensor, kind: str, columns: int) -> Tensor:
+    """Rotary positions of the first columns of heads [batch, head, length, column].
+
+    kind: "halves", "pairs" in complex numbers, or "backwards" from position 3 at other rates.
+    """
+    half = columns // 2
+    rates = (50.0 if kind == "backwards" else 1e4) ** -(torch.arange(half).to(heads.dtype) / half)
+    angles = torch.arange(heads.shape[-2])[:, None] * rates
+    if kind == "backwards":
+        angles = 0.4 - 3 * angles
+    turned, rest = heads[..., :columns], heads[..., columns:]
+    if kind == "pairs":
+        points = torch.view_as_complex(turned.unflatten(-1, (-1, 2)).contiguous())
+        turns = torch.polar(torch.ones_like(angles), angles)
+        return torch.cat((torch.view_as_real(points * turns).flatten(-2), rest), -1)
+    left, right = turned.chunk(2, dim=-1)
+    sines, cosines = angles.sin(), angles.cos()
+    return torch.cat((left * cosines - right * sines, right * cosines + left * sines, rest), -1)
 
 
 class Attention(nn.Module):
     """Attention in matrix products; options as those of `Own`."""
 
-    def __init__(self, fused: bool, rotary: bool, key_heads: int, swapped: bool) -> None:
+    def __init__(self, fused: bool, rotary: Any, key_heads: int, swapped: bool) -> None:
         super().__init__()
         size = WIDTH // HEADS
         self.fused, self.rotary, self.key_heads, self.swapped = fused, rotary, key_heads, swapped
@@ -77,7 +84,7 @@ class Attention(nn.Module):
             x.unflatten(-1, (-1, size)).transpose(1, 2) for x in (query, key, value)
         )
         if self.rotary:
-            query, key = rotated(query), rotated(key)
+            query, key = rotated(query, *self.rotary), rotated(key, *self.rotary)
         repeats = HEADS // self.key_heads
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
         scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(size)
@@ -91,7 +98,7 @@ class Layer(nn.Module):
         o = own.options
         self.pre, self.gated, self.activation = o["pre"], o["gated"], o["activation"]
         self.attentions = nn.ModuleList(
-            Attention(o["fused"], o["rotary"] and not i, o["key_heads"], o["swapped"])
+            Attention(o["fused"], None if i else o["rotary"], o["key_heads"], o["swapped"])
             for i in range(1 + crosses)
         )
         self.norms = nn.ModuleList(own.norm() for _ in range(2 + crosses))
@@ -120,12 +127,13 @@ OPTIONS: dict[str, Any] = {
     "norm": "layer",
     "pre": False,
     "fused": False,
-    "rotary": False,
+    "rotary": None,  # kind and columns
     "gated": False,
     "swapped": False,
     "key_heads": HEADS,
     "activation": F.relu,
     "scale": 1.0,
+    "adds_places": True,
     "dense_head": False,
     "log_softmax": False,
     "masks_pad": False,
@@ -160,7 +168,7 @@ class Own(nn.Module):
 
     def embed(self, side: int, ids: Tensor) -> Tensor:
         hidden: Tensor = self.options["scale"] * self.tokens[side](ids)
-        if self.options["rotary"]:
+        if not self.options["adds_places"]:
             return hidden
         return hidden + self.places[side](torch.arange(ids.shape[1]))
 

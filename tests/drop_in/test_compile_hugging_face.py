@@ -23,7 +23,7 @@ SOURCES = [[5, 6, 7, 14, 3], [9, 3], [4, 4, 18, 11, 16, 8, 3]]
     "kind",
     [
         *("bart", "marian", "t5", "t5 v1.1"),
-        *("MBart", "Pegasus", "BigBirdPegasus", "Blenderbot", "PLBart", "M2M100", "MT5"),
+        *("MBart", "Pegasus", "BigBirdPegasus", "Blenderbot", "PLBart", "M2M100", "MT5", "UMT5"),
     ],
 )
 def test_types_are_compiled_by_what_they_compute(kind: str) -> None:
@@ -41,15 +41,11 @@ def test_relative_positions_tell_the_number_of_heads() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "rotary positions": (
+    "attention behind tanh": (
         models.t5_gemma,
-        r"encoder\.layers\.0\.self_attention is not attention of .* such as rotary positions; ",
+        r"encoder\.layers\.0\.self_attention is not attention of .* without anything else; the",
     ),
-    "a table a layer": (
-        lambda: models.made("UMT5"),
-        "every layer has its own table of relative positions: expected one table",
-    ),
-    "a norm before positions": (
+    "a norm before positions in the decoder alone": (
         lambda: models.made("BlenderbotSmall"),
         r"decoder\.layers\.0\.self_attention_norm is not as in a post-norm model of layer norms",
     ),

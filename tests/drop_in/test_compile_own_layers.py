@@ -28,6 +28,12 @@ COMPILED: dict[str, dict[str, Any]] = {
     "rms norms without eps": {"norm": lambda: nn.RMSNorm(WIDTH), "pre": True},
     "norms by the standard deviation": {"norm": "std"},
     "norms by the standard deviation, before layers": {"norm": "std", "pre": True},
+    "rotary positions": {"rotary": ("halves", 8), "adds_places": False, "swapped": True},
+    "rotary pairs in one product": {"rotary": ("pairs", 8), "adds_places": False, "fused": True},
+    "rotary positions in part": {"rotary": ("halves", 6), "adds_places": False, "pre": True},
+    "rotary pairs in part": {"rotary": ("pairs", 4), "adds_places": False},
+    "other rotations and added positions": {"rotary": ("backwards", 4)},
+    "no positions": {"adds_places": False},
     "a gate in one product": {"gated": True, "activation": F.silu},
     "key and value in another order": {"swapped": True, "activation": F.gelu},
     "log_softmax": {"log_softmax": True},
@@ -55,11 +61,6 @@ def alternating() -> Callable[[], nn.Module]:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "rotary positions": (
-        {"rotary": True},
-        r"encoder\.layers\.0\.self_attention is not attention of .* such as rotary positions; "
-        r"the nearest differs by",
-    ),
     "two kinds of norms": (
         {"norm": alternating, "pre": True},
         r"is not as in a pre-norm model of layer norms, as \d+ of 14 are; the nearest differs by",

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from molspec.model.positions import rotations
 from molspec.model.spec import ModelSpec
 
 #: Odd sizes on purpose: head sizes not multiples of 16, row sizes not multiples of 64.
@@ -50,6 +51,11 @@ CONVENTIONS: dict[str, dict[str, object]] = {
     "rms norm": {"norm_kind": "rms", "embedding_norm": True},
     "std norm": {"norm_kind": "std", "norm_eps": 0.1, "norm": "pre"},
     "relative positions": {"positions": "relative"},
+    "relative positions by layer": {"positions": "relative", "relative_per_layer": True},
+    "no positions": {"positions": "none"},
+    "rotary positions": {"positions": "none", "rotary_columns": 8},
+    "rotary positions in part": {"positions": "none", "rotary_columns": 6, "head_count": 1},
+    "rotary and added positions": {"rotary_columns": 2, "attention_width": 60, "norm": "pre"},
     "gated": {"gated": True, "activation": "silu", "attention_width": 60},
     "t5": {**_T5, "tied_output": True},
     "t5 v1.1": {**_T5, "gated": True, "activation": "gelu_tanh"},
@@ -71,6 +77,8 @@ def random_weights(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
             weights[name] = values * (1.5 / shape[1] ** 0.5)
         else:
             weights[name] = values * 0.2 + float("norm.weight" in name)
+    if spec.rotary_columns is not None:
+        weights["rotary"] = rotations(spec.max_positions, spec.rotary_columns)
     return weights
 
 

@@ -24,6 +24,7 @@ HASHES = {
     "linear_bfloat16": "dbec53492d5b7d59",
     "linear_int8": "a274e0579a7b2652",
     "layer_norm": "c0883364d24ef5bf",
+    "rotate": "c1d4039cc4328b41",
     "attention": "2e66b4cc3f590f18",
     "log_softmax": "3eebe0bf078b9200",
 }

@@ -16,6 +16,11 @@ BAD: dict[str, dict[str, Any]] = {
         "head_count": 1,
         "norm_kind": "std",
     },
+    "rotary_columns is 3: expected an even number, at most the head's 32 columns": {
+        "rotary_columns": 3
+    },
+    "rotary_columns is 34: expected an even number, at most the head's 32": {"rotary_columns": 34},
+    "rotary_columns is 0: expected a whole number of at least 2": {"rotary_columns": 0},
     "relative_buckets is 3: expected at least 4": {"relative_buckets": 3},
     "relative_max_distance is 16: expected more than half of relative_buckets 32": {
         "relative_max_distance": 16
@@ -48,3 +53,12 @@ def test_spec_round_trips_through_json() -> None:
     spec = ModelSpec(9, 9, norm_kind="rms", positions="relative", relative_buckets=8)
     assert ModelSpec.from_json(spec.to_json()) == spec
     assert spec.weight_shapes()["encoder.relative_bias"] == (8, 8)
+
+
+def test_newer_fields_are_written_only_if_they_are_set() -> None:
+    """Files and fingerprints of other models stay as they were."""
+    assert not {"rotary_columns", "relative_per_layer"} & ModelSpec(9, 9).to_json().keys()
+    spec = ModelSpec(9, 9, positions="relative", relative_per_layer=True, rotary_columns=4)
+    assert ModelSpec.from_json(spec.to_json()) == spec
+    assert spec.weight_shapes()["rotary"] == (512, 4)
+    assert spec.weight_shapes()["decoder.layers.3.relative_bias"] == (32, 8)

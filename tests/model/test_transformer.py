@@ -134,6 +134,11 @@ T5 = {
     "attention_width": 20,
 }
 OPTIONS += [{"norm_kind": "std", "embedding_norm": True}]
+OPTIONS += [
+    {"positions": "none", "rotary_columns": 2},
+    {"positions": "learned", "rotary_columns": 4, "norm": "pre"},
+    {"positions": "relative", "relative_per_layer": True},
+]
 OPTIONS += [{**T5, "gated": gated, "biases": not gated} for gated in (False, True)]
 
 
@@ -144,6 +149,7 @@ def test_weights_have_the_shapes_of_the_spec_and_get_gradients(options: dict[str
     spec = replace(SPEC, **options)
     twin = double_precision_twin(spec)
     shapes = {name: tuple(weight.shape) for name, weight in twin.state_dict().items()}
+    assert all(name == "rotary" for name, _ in twin.named_buffers() if name in shapes)
     assert shapes == spec.weight_shapes()
     twin(SOURCE, TARGET).logsumexp(-1).square().sum().backward()
     for name, parameter in twin.named_parameters():
@@ -154,7 +160,7 @@ def test_weights_have_the_shapes_of_the_spec_and_get_gradients(options: dict[str
 
 @pytest.mark.parametrize(
     "options",
-    [*OPTIONS[::3], OPTIONS[-1]],
+    [*OPTIONS[::3], *OPTIONS[-5:]],
     ids=lambda options: "-".join(map(str, options.values())),
 )
 def test_batch_padding_and_later_tokens_do_not_change_logits(options: dict[str, object]) -> None:
@@ -162,6 +168,19 @@ def test_batch_padding_and_later_tokens_do_not_change_logits(options: dict[str, 
     in_batch = twin(SOURCE, TARGET)
     single = twin(SOURCE[1:, :4], TARGET[1:, :2])
     torch.testing.assert_close(in_batch[1:, :2], single, rtol=0, atol=1e-12)
+
+
+def test_rotary_positions_are_relative_and_may_be_given() -> None:
+    """The same distances give the same states; places choose the positions of rows."""
+    twin = double_precision_twin(replace(SPEC, positions="none", rotary_columns=4)).eval()
+    ids, memory = torch.tensor([[5, 6, 7, 8]]), torch.randn(1, 3, 16, dtype=torch.double)
+    padding = torch.zeros(1, 3, dtype=torch.bool)
+    places = torch.arange(4)[None]
+    expected = twin.hidden_states(ids, memory, padding)
+    for shift, scale in ((0, 1), (9, 1), (0, 2)):
+        given = shift + scale * places
+        states = twin.hidden_states(ids, memory, padding, places=given)
+        assert torch.allclose(states, expected, rtol=0, atol=1e-6) == (scale == 1)
 
 
 def test_dropout_acts_in_training_only() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -44,7 +44,7 @@ class Attention:
 
 @dataclass
 class Layer:
-    """One layer; layers of the encoder have no cross-attention."""
+    """One layer; layers of the encoder have no cross-attention; biases are [head, distance]."""
 
     self_attention: Attention
     cross_attention: Attention
@@ -52,15 +52,15 @@ class Layer:
     inner: Linear
     outer: Linear
     norm: Norm
+    relative_bias: Tensor | None = None
 
 
 @dataclass
 class Stack:
-    """Encoder or decoder; has one row for each position, or biases [head, distance]."""
+    """Encoder or decoder; may have one row for each position."""
 
     embedding: Tensor
     positions: Tensor | None = None
-    relative_bias: Tensor | None = None
     embedding_norm: Norm | None = None
     layers: list[Layer] = field(default_factory=list)
     norm: Norm | None = None
@@ -81,11 +81,13 @@ class Unpacked:
     final_norm: bool
     embedding_norm: bool
     norm_kind: int
-    relative: bool
+    kind_of_positions: int
+    rotary_columns: int
     gated: bool
     activation: int
     norm_eps: float
     attention_scale: float
+    rotary: Tensor = field(init=False)
     encoder: Stack = field(init=False)
     decoder: Stack = field(init=False)
     output: Linear = field(init=False)
@@ -107,7 +109,8 @@ class Unpacked:
         )
         pre_norm, final_norm, embedding_norm = (bool(next(entries)) for _ in range(3))
         norm_kind = next(entries)
-        relative, gated = (bool(next(entries)) for _ in range(2))
+        kind_of_positions, rotary_columns = next(entries), next(entries)
+        gated = bool(next(entries))
         activation = next(entries)
         norm_eps, scale = (_real(next(entries)) for _ in range(2))
         model = Unpacked(
@@ -122,13 +125,15 @@ class Unpacked:
             final_norm,
             embedding_norm,
             norm_kind,
-            relative,
+            kind_of_positions,
+            rotary_columns,
             gated,
             activation,
             norm_eps,
             scale,
         )
         reader = _Reader(weights, entries, model)
+        model.rotary = reader.rotary()
         model.encoder = reader.stack(source_vocab, encoder_layers, cross=False)
         model.decoder = reader.stack(target_vocab, decoder_layers, cross=True)
         model.output = reader.linear(d_model, target_vocab)
@@ -172,17 +177,37 @@ class Unpacked:
             hidden = hidden.to(self.matrix_dtype).to(self.dtype)
         return F.linear(hidden, *linear)
 
-    def keys_values(self, hidden: Tensor, attention: Attention) -> tuple[Tensor, Tensor]:
-        """Key and value rows [position, width] of the attention's input."""
+    def keys_values(
+        self, hidden: Tensor, attention: Attention, positions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Key and value rows [position, width] of the attention's input.
+
+        Self-attention gives the positions.
+        """
         linear = attention.key_value or attention.query
         projected = self.linear(hidden, linear)[:, -2 * self.width :]
-        return projected[:, : self.width], projected[:, self.width :]
+        return self.rotated(projected[:, : self.width], positions), projected[:, self.width :]
 
-    def relative_bias(self, stack: Stack, queries: Tensor, keys: Tensor) -> Tensor | None:
+    def rotated(self, rows: Tensor, positions: Tensor | None) -> Tensor:
+        """Rows [position, width] of queries or keys, turned by rotary positions if there are any.
+
+        A pair of columns is a complex number.
+        """
+        if positions is None or not self.rotary_columns:
+            return rows
+        half = self.rotary_columns // 2
+        turns = torch.complex(*self.rotary[positions].split(half, dim=1))[:, None]
+        heads = rows.unflatten(1, (self.head_count, -1)).clone()
+        left, right = heads[..., :half], heads[..., half : 2 * half]
+        turned = torch.complex(left, right) * turns
+        heads[..., : 2 * half] = torch.cat((turned.real, turned.imag), dim=-1)
+        return heads.flatten(1)
+
+    def relative_bias(self, layer: Layer, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Biases [head, query, key] of positions, or None if the model has no biases."""
-        if stack.relative_bias is None:
+        if layer.relative_bias is None:
             return None
-        return stack.relative_bias[:, keys - queries[:, None] + self.max_positions - 1]
+        return layer.relative_bias[:, keys - queries[:, None] + self.max_positions - 1]
 
     def attend(
         self,
@@ -190,11 +215,17 @@ class Unpacked:
         cached: Tensor | tuple[Tensor, Tensor],
         attention: Attention,
         bias: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
-        """One attention sublayer over cached keys and values, or over the rows themselves."""
+        """One attention sublayer over cached keys and values, or over the rows themselves.
+
+        Self-attention gives the rows' positions.
+        """
         entry = self.input(hidden, attention.norm)
-        keys, values = self.keys_values(entry, attention) if isinstance(cached, Tensor) else cached
-        query = self.linear(entry, attention.query)[:, : self.width]
+        keys, values = (
+            self.keys_values(entry, attention, positions) if isinstance(cached, Tensor) else cached
+        )
+        query = self.rotated(self.linear(entry, attention.query)[:, : self.width], positions)
         heads = [part.unflatten(1, (self.head_count, -1)) for part in (query, keys, values)]
         scores = torch.einsum("qhc,khc->hqk", heads[0], heads[1]) * self.attention_scale
         if bias is not None:
@@ -266,17 +297,26 @@ class _Reader:
             self._norm(),
         )
 
+    def _biases(self) -> Tensor:
+        stride = relative_stride(self._model.max_positions)
+        return self._take(self._model.head_count * stride).reshape(-1, stride)
+
+    def rotary(self) -> Tensor:
+        """Cosines and sines [position, columns]."""
+        columns = self._model.rotary_columns
+        count = self._model.max_positions * columns
+        return (self._take(count) if count else torch.empty(0)).reshape(-1, max(columns, 1))
+
     def stack(self, vocab_size: int, layers: int, cross: bool) -> Stack:
         model = self._model
         stack = Stack(self._rows(vocab_size))
-        if model.relative:
-            stride = relative_stride(model.max_positions)
-            biases = self._take(model.head_count * stride)
-            stack.relative_bias = biases.reshape(model.head_count, stride)
-        else:
-            stack.positions = self._rows(model.max_positions)
+        added, shared, by_layer = (model.kind_of_positions == kind for kind in range(3))
+        stack.positions = self._rows(model.max_positions) if added else None
+        biases = self._biases() if shared else None
         stack.embedding_norm = self._norm() if model.embedding_norm else None
-        stack.layers = [self._layer(cross) for _ in range(layers)]
+        for _ in range(layers):
+            biases = self._biases() if by_layer else biases
+            stack.layers.append(replace(self._layer(cross), relative_bias=biases))
         stack.norm = self._norm() if model.final_norm else None
         return stack
 

@@ -11,7 +11,7 @@ import torch
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import load
 from molspec.training.config import SpecDrafterConfig
-from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, guesses
+from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, drafter_spec, guesses
 from molspec.training.spec_drafter_layout import Lay, causal, published
 from tests import tiny
 from tests.conftest import Run
@@ -42,6 +42,13 @@ def test_training_begins_with_the_weights_of_the_model(tmp_path: Path) -> None:
     assert_equal(
         trainer.model.state_dict(), {name: weights[name] for name in trainer.model.state_dict()}
     )
+
+
+def test_drafters_of_models_without_added_positions_have_sinusoids() -> None:
+    """A narrow drafter has no room for the model's turned columns."""
+    target = replace(tiny.SPEC, positions="none", rotary_columns=tiny.SPEC.head_dim)
+    spec = drafter_spec(replace(CONFIG, width=tiny.SPEC.d_model // 2), target)
+    assert (spec.positions, spec.rotary_columns) == ("sinusoidal", None)
 
 
 def twin() -> Transformer:

@@ -46,7 +46,7 @@ void encode(const EncodeProblem& problem, cudaStream_t stream) {
   LayerCache cache{problem.memory_cache, block_stride(model)};
   layers.embed(model.encoder);
   for (const Layer& layer : model.encoder.layers) {
-    layers.self_attention(model.encoder, layer.self_attention, cache, keys);
+    layers.self_attention(layer, cache, keys);
     layers.feed_forward(layer);
   }
   layers.end(model.encoder);
@@ -71,8 +71,7 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
   LayerCache memory{const_cast<float*>(problem.memory_cache), block_stride(model)};
   layers.embed(model.decoder);
   for (const Layer& layer : model.decoder.layers) {
-    layers.self_attention(model.decoder, layer.self_attention, self,
-                          {problem.path_slots, problem.memories});
+    layers.self_attention(layer, self, {problem.path_slots, problem.memories});
     layers.cross_attention(layer.cross_attention, memory, {nullptr, problem.memories});
     layers.feed_forward(layer);
     self.base += model.block_size();

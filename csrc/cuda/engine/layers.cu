@@ -149,15 +149,27 @@ void Layers::attend(const LayerCache& cache, const Keys& keys, int64_t query_str
   launch("attention", kernel, blocks, kAttentionThreads, stream_, problem);
 }
 
-void Layers::self_attention(const Stack& stack, const Attention& attention, const LayerCache& cache,
-                            const Keys& keys) {
+void Layers::self_attention(const Layer& layer, const LayerCache& cache, const Keys& keys) {
+  const Attention& attention = layer.self_attention;
   const int64_t stride = model_.query_key_value_stride();
   LinearProblem project =
       problem(attention.query_key_value, sublayer_input(attention.norm), work_.projected, stride);
   project.cache = cache;
   project.key_column = static_cast<int>(model_.attention_width());
   launch_linear(project);
-  attend(cache, keys, stride, model_.relative_bias(stack, 0));
+  if (model_.rotary) {
+    const RotationProblem rotation{work_.status,
+                                   work_.rows,
+                                   model_.rotary,
+                                   static_cast<int>(model_.rotary_columns),
+                                   static_cast<int>(model_.head_count),
+                                   static_cast<int>(model_.head_stride()),
+                                   work_.projected,
+                                   stride,
+                                   cache};
+    launch("rotate", rotate_kernel, static_cast<unsigned>(rows_), kRowThreads, stream_, rotation);
+  }
+  attend(cache, keys, stride, model_.relative_bias(layer));
   sublayer_end(attention.output, work_.context, model_.attention_stride(), attention.norm);
 }
 

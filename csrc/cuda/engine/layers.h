@@ -25,8 +25,7 @@ class Layers {
       : model_(model), work_(work), rows_(rows), stream_(stream) {}
 
   void embed(const Stack& stack);
-  void self_attention(const Stack& stack, const Attention& attention, const LayerCache& cache,
-                      const Keys& keys);
+  void self_attention(const Layer& layer, const LayerCache& cache, const Keys& keys);
   void cross_attention(const Attention& attention, const LayerCache& cache, const Keys& keys);
   void feed_forward(const Layer& layer);
   // Applies the pending norm, and the stack's own.

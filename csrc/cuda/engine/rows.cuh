@@ -101,6 +101,42 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   });
 }
 
+struct RotationProblem {
+  const Status* status;
+  const Row* rows;
+  const float* table;  // [position, columns]: cosines, then sines
+  int columns;         // even
+  int head_count, head_stride;
+  float* query;  // [rows, query_stride]
+  int64_t query_stride;
+  LayerCache cache;  // has the row's key in its slot
+};
+
+// A block a row, a thread a pair of columns of a head: i and columns / 2 + i. Turns the row's query
+// and its stored key.
+inline __global__ void rotate_kernel(RotationProblem problem) {
+  await_previous();
+  const int64_t row = blockIdx.x;
+  const Row& of = problem.rows[row];
+  if (row >= problem.status->row_count || of.node.memory == kAbsent) return;
+  const int half = problem.columns / 2;
+  const float* cosines = problem.table + static_cast<int64_t>(of.node.position) * problem.columns;
+  float* keys = problem.cache.base + of.slot / kBlockPositions * problem.cache.block_stride +
+                of.slot % kBlockPositions;
+  for (int pair = threadIdx.x; pair < problem.head_count * half; pair += blockDim.x) {
+    const int column = pair / half * problem.head_stride + pair % half;
+    const float cosine = cosines[pair % half], sine = cosines[half + pair % half];
+    const auto turn = [&](float* left, float* right) {
+      const float x = *left, y = *right;
+      *left = fmaf(x, cosine, -(y * sine));
+      *right = fmaf(y, cosine, x * sine);
+    };
+    float* query = problem.query + row * problem.query_stride + column;
+    turn(query, query + half);
+    turn(keys + column * kBlockPositions, keys + (column + half) * kBlockPositions);
+  }
+}
+
 struct NormProblem {
   const Status* status;
   LayerNorm norm;

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face transformers: BART, Marian and T5.
+"""Folders of Hugging Face transformers: BART, Marian, T5 and UMT5.
 
 config.json describes the model; the weights are model.safetensors, its shards, or
 pytorch_model.bin; `hugging_face_vocabulary` reads the tokens, `hugging_face_t5` T5's weights.
@@ -112,7 +112,7 @@ def _convert(
 
     Raises CheckpointError, naming the feature that the engine lacks.
     """
-    if config.get("model_type") == "t5":
+    if config.get("model_type") in hugging_face_t5.MODEL_TYPES:
         return hugging_face_t5.convert(config, state, _MAX_POSITIONS)
     _check(config)
     ours = {  # layers have the same names
@@ -136,7 +136,9 @@ def _check(config: Mapping[str, Any]) -> None:
     kind = config.get("model_type")
     found = []
     if str(kind) not in _KINDS:
-        found.append(f"model_type {kind!r} (only {', '.join(_KINDS)}, t5)")
+        found.append(
+            f"model_type {kind!r} (only {', '.join((*_KINDS, *hugging_face_t5.MODEL_TYPES))})"
+        )
     elif str(config.get("activation_function")) not in _ACTIVATIONS:
         found.append(f"activation_function {config.get('activation_function')!r}")
     for size in ("attention_heads", "ffn_dim"):

@@ -1,9 +1,9 @@
-"""T5 of transformers (Raffel et al. 2020; T5Chem, ReactionT5), v1.0 and v1.1.
+"""T5 of transformers (Raffel et al. 2020; T5Chem, ReactionT5), v1.0 and v1.1, and UMT5.
 
 Pre-norm with RMS norms, no biases, attention that is not scaled, and relative positions: a bias by
-distance, learned in the first layer of a stack and used in all of them. Version 1.0 multiplies the
-decoder's output by d_model ** -0.5 before the output layer; here the final norm's weights include
-that factor.
+distance, learned in the first layer of a stack and used in all of them, or in every layer of UMT5.
+Version 1.0 multiplies the decoder's output by d_model ** -0.5 before the output layer; here the
+final norm's weights include that factor.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ _FEED_FORWARDS: dict[str, tuple[Activation, bool]] = {
     "gated-gelu": ("gelu_tanh", True),
     "gated-silu": ("silu", True),
 }
+#: Of each `model_type`, if a config does not say it.
+_FEED_FORWARD = {"t5": "relu", "umt5": "gated-gelu"}
+MODEL_TYPES = tuple(_FEED_FORWARD)
 _NEEDED = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads", "pad_token_id")
 _NAMES: Rules = (
     (r"^(encoder|decoder)\.norm\.", r"\1.final_layer_norm."),
+    (r"(layers\.\d+)\.relative_bias", r"\1.self_attention.relative_attention_bias.weight"),
     (r"\.relative_bias", ".layers.0.self_attention.relative_attention_bias.weight"),
     (r"self_attention\.", "layer.0.SelfAttention."),
     (r"cross_attention\.", "layer.1.EncDecAttention."),
@@ -57,6 +61,7 @@ def convert(
 
     Raises CheckpointError, naming a missing weight or the feature that the engine lacks.
     """
+    config = {"feed_forward_proj": _FEED_FORWARD[config["model_type"]], **config}
     _check(config)
     # Old files have unused biases of cross-attention.
     ours = {
@@ -85,7 +90,7 @@ def _check(config: Mapping[str, Any]) -> None:
         raise CheckpointError(f"config.json lacks {', '.join(missing)}")
     if config["d_model"] < 1:
         raise CheckpointError(f"d_model is {config['d_model']}: expected at least 1")
-    feed_forward = str(config.get("feed_forward_proj", "relu"))
+    feed_forward = str(config["feed_forward_proj"])
     if feed_forward not in _FEED_FORWARDS:
         raise CheckpointError(
             f"the engine does not have feed_forward_proj {feed_forward!r}; molspec.decode takes "
@@ -97,7 +102,7 @@ def _spec(
     config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool, max_positions: int
 ) -> ModelSpec:
     source, target = ours["source_embedding"], ours["target_embedding"]
-    activation, gated = _FEED_FORWARDS[config.get("feed_forward_proj", "relu")]
+    activation, gated = _FEED_FORWARDS[config["feed_forward_proj"]]
     start_id = config.get("decoder_start_token_id")
     return ModelSpec(
         source_vocab_size=len(source),
@@ -113,6 +118,7 @@ def _spec(
         norm_kind="rms",
         norm_eps=config.get("layer_norm_epsilon", 1e-6),
         positions="relative",
+        relative_per_layer=config["model_type"] == "umt5",
         relative_buckets=config.get("relative_attention_num_buckets", 32),
         relative_max_distance=config.get("relative_attention_max_distance", 128),
         scale_attention=False,

@@ -3,7 +3,8 @@
 A .pt file of torch.save with `model`, `generator`, `vocab` and `opt`. All are pre-norm with a final
 norm, scale embeddings by sqrt(d_model) and read sources without BOS and EOS. Up to 0.4.1, a norm
 divides by the unbiased standard deviation plus eps, and its parameters are a_2 and b_2. In 3.x,
-norms may be RMS norms and feed-forward layers gated: "silu" means that too.
+norms may be RMS norms and feed-forward layers gated: "silu" means that too. Positions may be
+rotary; without added ones embeddings are not scaled.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import only_file
 from molspec.checkpoints.inert_pickle import Inert, load
 from molspec.checkpoints.names import Rules, matrix, take, vocabulary_of
+from molspec.model.positions import pairs_apart, rotations
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -60,13 +62,15 @@ _BIASES = r"(linear_\w+|final_linear|w_[123])\.bias$"
 #: Bias of a token that the target lacks: its probability is 0 in every type.
 _NEVER = -1e4
 
+#: `max_relative_positions` of rotary positions.
+_ROTARY = -1
 #: Options and the values that the engine supports; a missing option has the first.
 _OPTIONS: dict[str, tuple[object, ...]] = {
     "encoder_type": ("transformer",),
     "decoder_type": ("transformer",),
-    "position_encoding": (True,),
+    "position_encoding": (True, False),
     "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
-    "max_relative_positions": (0,),
+    "max_relative_positions": (0, _ROTARY),
     "relative_positions_buckets": (0,),
     "layer_norm": ("standard", "rms"),
     "parallel_residual": (False,),
@@ -98,8 +102,15 @@ def read(path: Path) -> Checkpoint:
     spec = _spec(options, state, source == target)
     if any(key.endswith(".a_2") for key in stored["model"]):
         spec = replace(spec, norm_kind="std")
+    if spec.rotary_columns is not None:
+        theta = float(options.get("rotary_theta", 1e4))
+        state["rotary"] = rotations(spec.max_positions, spec.rotary_columns, theta)
     inner = (r"feed_forward\.inner\.", f"feed_forward.w_{3 if spec.gated else 1}.")
     weights = take(state, spec, (*_NAMES, inner), absent=_BIASES)
+    if spec.rotary_columns is not None and options.get("rotary_interleave", True):
+        for name in weights:
+            if re.search(r"self_attention\.(query|key)\.", name):
+                weights[name] = pairs_apart(weights[name], spec.head_count)
     if source != target:
         unknown = _SPECIAL_TOKENS["unk_id"]
         spec, weights, target = _merged(spec, weights, source, target, unknown)
@@ -139,13 +150,17 @@ def _spec(
     options: Mapping[str, Any], state: Mapping[str, Tensor], shares_vocabulary: bool
 ) -> ModelSpec:
     source, target = (matrix(state, _EMBEDDING.format(side)) for side in ("encoder", "decoder"))
-    if "heads" not in options:
+    heads = options.get("heads")
+    if heads is None:
         raise CheckpointError("opt lacks heads")
+    added = options.get("position_encoding", True)
+    has_table = "source_positions" in state
+    rotates = options.get("max_relative_positions") == _ROTARY
     return ModelSpec(
         source_vocab_size=len(source),
         target_vocab_size=len(target),
         d_model=source.shape[1],
-        head_count=options["heads"],
+        head_count=heads,
         encoder_layers=_layer_count(state, "encoder.transformer"),
         decoder_layers=_layer_count(state, "decoder.transformer_layers"),
         feed_forward=len(matrix(state, "encoder.transformer.0.feed_forward.w_1.weight")),
@@ -153,8 +168,9 @@ def _spec(
         norm="pre",
         norm_kind="rms" if options.get("layer_norm") == "rms" else "layer",
         norm_eps=float(options.get("norm_eps", 1e-6)),
-        positions="learned" if "source_positions" in state else "sinusoidal",
-        scale_embedding=True,
+        positions="none" if not added else "learned" if has_table else "sinusoidal",
+        rotary_columns=options.get("rotary_dim") or source.shape[1] // heads if rotates else None,
+        scale_embedding=added,
         activation=options.get("pos_ffn_activation_fn", "relu").removeprefix("gated-"),
         gated=any(".w_3." in key for key in state),
         shared_embedding=shares_vocabulary and torch.equal(source, target),

@@ -58,7 +58,8 @@ def model(name_or_path: str) -> str:
         f"{spec.norm}-norm{'' if spec.norm_kind == 'layer' else f' ({spec.norm_kind})'}, "
         f"{'gated ' * spec.gated}{spec.activation}",
         "width": f"{spec.d_model}, {spec.head_count} heads, feed-forward {spec.feed_forward}",
-        "longest": f"{spec.max_positions} positions, {spec.positions}",
+        "longest": f"{spec.max_positions} positions, {spec.positions}"
+        + ", rotary" * (spec.rotary_columns is not None),
         "vocabulary": f"{vocabulary.size} tokens",
         "task": checkpoint.task or "unknown",
         "queries": "made canonical" if checkpoint.canonical_queries else "read as given",

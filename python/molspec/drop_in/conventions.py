@@ -7,6 +7,7 @@ searched in the first layer and must hold in the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -15,9 +16,10 @@ from torch import Tensor
 
 from molspec.drop_in.norms import find_norms
 from molspec.drop_in.recording import Step
+from molspec.drop_in.rotation import Rotation, find_rotation
 from molspec.drop_in.stacks import Layers, Stack, Sublayer, Weights, put, record, search
 from molspec.engine.torch.module import EncoderDecoder
-from molspec.model.positions import relative_biases, sinusoidal_positions
+from molspec.model.positions import relative_biases, rotated, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import ACTIVATIONS
 
@@ -36,7 +38,7 @@ def find(own: EncoderDecoder, max_positions: int) -> tuple[ModelSpec, dict[str, 
     width = encoder.attention_width
     layers = {stack.name: stack.sublayers(width) for stack in stacks}
     weights: Weights = {}
-    settings = _positions(stacks, weights) | _attentions(stacks, layers, weights)
+    settings = _positions(stacks, layers, weights) | _attentions(stacks, layers, weights)
     settings |= _feed_forwards([*layers["encoder"], *layers["decoder"]], weights)
     settings |= find_norms(stacks, layers, weights) | _output(decoder, weights)
     spec = ModelSpec(
@@ -55,23 +57,27 @@ def find(own: EncoderDecoder, max_positions: int) -> tuple[ModelSpec, dict[str, 
     return spec, {name: {**zeros, **weights}[name] for name in shapes}
 
 
-def _positions(stacks: Sequence[Stack], weights: Weights) -> dict[str, Any]:
+def _positions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dict[str, Any]:
     encoder, decoder = stacks
     for side, stack in zip(("source", "target"), stacks, strict=True):
         weights[f"{side}_embedding"], weights[f"{side}_positions"] = stack.tokens, stack.positions
     shared = {"shared_embedding": torch.equal(encoder.tokens.float(), decoder.tokens.float())}
     if encoder.relative and decoder.relative:
-        return _relative(stacks, weights) | shared
+        return _relative(stacks, layers, weights) | shared
+    if not any(stack.has_positions for stack in stacks):
+        for side, stack in zip(("source", "target"), stacks, strict=True):
+            weights[f"{side}_embedding"] = stack.tokens + stack.positions[:1]
+        return {"positions": "none"} | shared
     sinusoids = sinusoidal_positions(*encoder.positions.shape).to(encoder.positions.device)
     found = all(torch.equal(stack.positions.float(), sinusoids) for stack in stacks)
     return {"positions": "sinusoidal" if found else "learned"} | shared
 
 
-def _relative(stacks: Sequence[Stack], weights: Weights) -> dict[str, Any]:
+def _relative(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dict[str, Any]:
     """The settings that give the recorded bucket of every distance."""
     tables, buckets = zip(*(stack.relative for stack in stacks if stack.relative), strict=True)
-    count = len(tables[0])
-    numbers = torch.arange(count, device=tables[0].device)[:, None]
+    count = len(tables[0][0])
+    numbers = torch.arange(count, device=tables[0][0].device)[:, None]
 
     def fits(longest: int) -> bool:
         spec = ModelSpec(1, 1, relative_buckets=count, relative_max_distance=longest)
@@ -86,19 +92,30 @@ def _relative(stacks: Sequence[Stack], weights: Weights) -> dict[str, Any]:
     longest = next(filter(fits, range(count // 2 + 1, 4 * len(buckets[0]))), None)
     if longest is None:
         raise ValueError(f"its {count} buckets of relative positions are not those of T5")
-    weights["encoder.relative_bias"], weights["decoder.relative_bias"] = tables
+    per_layer = max(map(len, tables)) > 1
+    for stack, found in zip(stacks, tables, strict=True):
+        attentions = [name for name, *_ in layers[stack.name] if name.endswith("self_attention")]
+        if per_layer and len(found) != len(attentions):
+            raise ValueError(
+                f"the {stack.name} has {len(found)} tables of relative positions: expected one, "
+                "or one a layer"
+            )
+        for name, table in zip(attentions if per_layer else [f"{stack.name}."], found, strict=True):
+            weights[f"{name.rpartition('.')[0]}.relative_bias"] = table
     return {
         "positions": "relative",
+        "relative_per_layer": per_layer,
         "relative_buckets": count,
         "relative_max_distance": longest,
     }
 
 
 def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dict[str, Any]:
-    """Heads and scale, which all layers share, and the order of query, key and value."""
+    """Heads, scale and rotation, which all layers share; the order of query, key and value."""
     width = stacks[0].attention_width
     relative = stacks[0].relative  # has a bias for each head
-    possible = _HEAD_COUNTS if relative is None else relative.table.shape[1:]
+    rotation = find_rotation(stacks[0])
+    possible = _HEAD_COUNTS if relative is None else relative.tables[0].shape[1:]
     counts = [count for count in possible if width % count == 0]
     shared = [*product(counts, (True, False))]
     for stack in stacks:
@@ -107,31 +124,51 @@ def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> di
             kind = name.rpartition(".")[2]
             if kind == "feed_forward":
                 continue
-            mask = outer.entry.new_zeros(()) if kind == "cross_attention" else stack.mask
+            turns = rotation if kind == "self_attention" else None
+            layer = int(name.split(".")[2])
+            mask = outer.entry.new_zeros(()) if kind == "cross_attention" else stack.mask(layer)
             tried = (
-                (each, _attended(parts, *each, mask))
+                (each, _attended(parts, *each, mask, turns))
                 for each in product(orders.get(kind, permutations(_PROJECTIONS)), shared)
             )
             heads = f"{shared[0][0]} heads as before it," if len(shared) == 1 else "equal heads"
             what = f"{name} is not attention of {heads} without anything else"
-            if not stack.has_positions:
-                what += ", such as rotary positions"
             order, convention = search(what, outer.entry, tried)
             orders[kind], shared = [order], [convention]
             for part, step in zip((*order, "output"), (*parts, outer), strict=True):
+                if turns is not None and part in ("query", "key"):
+                    step = _ordered(step, turns.order)
                 put(weights, f"{name}.{part}", step)
-    return {"head_count": shared[0][0], "scale_attention": shared[0][1]}
+    settings = {"head_count": shared[0][0], "scale_attention": shared[0][1]}
+    if rotation is None:
+        return settings
+    weights["rotary"] = rotation.table
+    return settings | {"rotary_columns": rotation.table.shape[1]}
+
+
+def _ordered(step: Step, order: Tensor) -> Step:
+    """A projection whose heads have their columns in this order."""
+    by_head = step.weight.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1)
+    bias = None if step.bias is None else step.bias.unflatten(0, (-1, len(order)))[:, order]
+    return replace(step, weight=by_head, bias=None if bias is None else bias.flatten())
 
 
 def _attended(
-    parts: Sequence[Step], order: tuple[str, ...], convention: tuple[int, bool], mask: Tensor
+    parts: Sequence[Step],
+    order: tuple[str, ...],
+    convention: tuple[int, bool],
+    mask: Tensor,
+    rotation: Rotation | None,
 ) -> Tensor:
-    """The input of an attention's last layer; empty if key and value do not fit."""
+    """The input of an attention's last layer; empty if key, value and rotation do not fit."""
     head_count, scaled = convention
     results = [parts[order.index(each)].result for each in _PROJECTIONS]
     query, key, value = (x.unflatten(1, (head_count, -1)).transpose(0, 1) for x in results)
-    if key.shape != value.shape:
+    if key.shape != value.shape or (rotation and query.shape[2] != len(rotation.order)):
         return torch.empty(0)
+    if rotation is not None:
+        table = rotation.table[: query.shape[1]]
+        query, key = (rotated(x[..., rotation.order], table) for x in (query, key))
     scale = query.shape[2] ** -0.5 if scaled else 1.0
     mixed = (scale * query @ key.mT + mask).softmax(dim=-1) @ value
     rows: Tensor = mixed.transpose(0, 1).flatten(1)

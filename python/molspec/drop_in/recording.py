@@ -17,12 +17,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 _aten = torch.ops.aten
-_PRODUCTS = {_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm}
+_WITH_SUM = {_aten.addmm, _aten.baddbmm}
+_PRODUCTS = {_aten.mm, _aten.bmm, *_WITH_SUM}
 _REDUCTIONS = {_aten.mean, _aten.sum, _aten.var, _aten.std, _aten.var_mean, _aten.norm}
 _EPS = torch.finfo(torch.float64).eps
-_RECORDED = {*_PRODUCTS, _aten.native_layer_norm, _aten._fused_rms_norm}
+_NORMS = {_aten.native_layer_norm, _aten._fused_rms_norm}
+_RECORDED = _PRODUCTS | _NORMS
 _RECORDED |= {_aten.mul, _aten.add, _aten.mul_, _aten.add_, _aten.pow, _aten.square}
-_REDUCTIONS |= {_aten.linalg_vector_norm, _aten.native_layer_norm, _aten._fused_rms_norm}
+_REDUCTIONS |= {_aten.linalg_vector_norm, *_NORMS}
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Step:
 
 
 class Entered(Exception):  # noqa: N818 - not an error
-    """The input of the first layer is known, and nothing else is asked for."""
+    """The input of the first layer or attention is known, and nothing else is asked for."""
 
 
 @dataclass(eq=False)
@@ -53,11 +55,15 @@ class Recorder(TorchDispatchMode):
     ids: Tensor
     memory: Tensor | None = None
     only_entry: bool = False
+    #: Stop at the first attention.
+    only_query: bool = False
     steps: list[Step] = field(default_factory=list)
     #: Tables that were indexed, and the indices.
     lookups: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     #: Rows that enter the first norm or linear layer.
     entry: Tensor | None = None
+    #: Queries [..., head, position, column] as the first attention multiplies them with keys.
+    query: Tensor | None = None
 
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -73,6 +79,7 @@ class Recorder(TorchDispatchMode):
         kind, named = operation.overloadpacket, named or {}
         if kind in _REDUCTIONS | _PRODUCTS:
             self._enter(kind, arguments)
+        self._attend(kind, arguments)
         given = [*arguments]
         if kind in _RECORDED and not self.only_entry:  # others may change it later in place
             given = [each.clone() if self._is_live(each) else each for each in arguments]
@@ -92,12 +99,25 @@ class Recorder(TorchDispatchMode):
         return isinstance(value, Tensor) and _address(value) in self._live
 
     def _enter(self, kind: Any, arguments: tuple[Any, ...]) -> None:
-        first = arguments[1 if kind in (_aten.addmm, _aten.baddbmm) else 0]
+        first = arguments[kind in _WITH_SUM]
         if self.entry is not None or not self._is_live(first) or not first.is_floating_point():
             return
         if first.dim() > 1 < first.shape[-1] and len(rows_of(first)) == self.ids.numel():
             self.entry = rows_of(self._squared.get(_address(first), first)).clone()
             if self.only_entry:
+                raise Entered
+
+    def _attend(self, kind: Any, arguments: tuple[Any, ...]) -> None:
+        """Keep the queries of the first attention, before it takes memory for its scores."""
+        fused = "_scaled_dot_product" in str(kind)
+        if self.query is not None or not (fused or kind in _PRODUCTS):
+            return
+        query, key = arguments[:2] if fused else arguments[kind in _WITH_SUM :][:2]
+        key_shape = key.shape if fused else key.mT.shape
+        square = query.shape == key_shape and query.shape[-2] == self.ids.shape[-1]
+        if square and self._is_live(query) and self._is_live(key):
+            self.query = query.clone()
+            if self.only_query:
                 raise Entered
 
     def _record(
@@ -110,7 +130,7 @@ class Recorder(TorchDispatchMode):
                 weight = right[0] if right.dim() == 3 else right
                 bias = added[0] if added and added[0].dim() == 1 else None
                 self._add(Step(weight.T, bias, rows_of(left), rows_of(made[0])), made[0])
-        elif kind in (_aten.native_layer_norm, _aten._fused_rms_norm):
+        elif kind in _NORMS:
             weight = given[0].new_ones(given[0].shape[-1]) if given[2] is None else given[2]
             bias = given[3] if kind is _aten.native_layer_norm else None
             eps = arguments[-1]

@@ -35,9 +35,12 @@ _Tried = TypeVar("_Tried")
 
 
 class Relative(NamedTuple):
-    """A table [bucket, head] that is indexed with the buckets of distances [query, key]."""
+    """Tables [bucket, head] that are indexed with the buckets of distances [query, key].
 
-    table: Tensor
+    One for all layers, or one a layer.
+    """
+
+    tables: Sequence[Tensor]
     buckets: Tensor
 
 
@@ -52,6 +55,8 @@ class Stack:
     relative: Relative | None
     recorder: Recorder
     result: Tensor
+    #: Records the first attention of a sequence of all positions.
+    record_longest: Callable[[], Recorder]
 
     @property
     def linears(self) -> list[Step]:
@@ -87,16 +92,16 @@ class Stack:
             self.positions, self.positions[:1].expand_as(self.positions)
         )
 
-    @property
-    def mask(self) -> Tensor:
-        """What self-attention adds to its scores, [query, key] or [head, query, key]."""
+    def mask(self, layer: int) -> Tensor:
+        """What a layer's self-attention adds to its scores, [query, key] or [head, query, key]."""
         length = len(self.entry)
         mask = self.tokens.new_zeros(length, length)
         if self.name == "decoder":
             mask = torch.full_like(mask, -torch.inf).triu(1)
         if self.relative is None:
             return mask
-        return mask + self.relative.table[self.relative.buckets[:length, :length]].permute(2, 0, 1)
+        table = self.relative.tables[layer % len(self.relative.tables)]
+        return mask + table[self.relative.buckets[:length, :length]].permute(2, 0, 1)
 
     def sublayers(self, width: int) -> list[Sublayer]:
         """Its layers of attention, of `width` columns, and its feed-forward layers."""
@@ -117,7 +122,7 @@ class Stack:
             shapes = [list(part.weight.shape) for part in (*parts, *linears[:1])]
             outer = linears.pop(0) if linears else parts[-1]
             size = outer.weight.shape[1]
-            parts = [piece for part in parts for piece in _pieces(part, size)]
+            parts = [piece for part in parts for piece in pieces(part, size)]
             sizes = {len(part.weight) for part in parts}
             count_fits = len(parts) == 3 if attends else len(parts) in (1, 2)
             if not count_fits or sizes != {size} or len(outer.weight) != self.tokens.shape[1]:
@@ -150,10 +155,13 @@ def record(
         mask = torch.zeros(rows.shape[:2], dtype=torch.bool, device=own.device)
         return own.decode_unpadded(ids, rows, mask)
 
-    def recorded(ids: Tensor, only_entry: bool = False) -> tuple[Recorder, Tensor]:
+    def recorded(
+        ids: Tensor, only_entry: bool = False, only_query: bool = False
+    ) -> tuple[Recorder, Tensor]:
         ids = result = ids.to(own.device)
         # What enters the layers does not depend on the memory.
-        recorder = Recorder(ids, None if only_entry else memory, only_entry)
+        kept = None if only_entry or only_query else memory
+        recorder = Recorder(ids, kept, only_entry, only_query)
         try:
             with recorder:
                 result = run(ids)
@@ -178,7 +186,12 @@ def record(
     zero = first[token_id] - scale.nan_to_num() * table[token_id]
     tokens, positions = first - zero, shifted - shifted[0] + zero
     ids = draw_ids(vocab_size, own.pad_id, 1, min(_LENGTHS[name], max_positions))
-    stack = Stack(name, tokens, positions, None, *recorded(ids))
+
+    def record_longest() -> Recorder:
+        longest = draw_ids(vocab_size, own.pad_id, 1, max_positions)
+        return recorded(longest, only_query=True)[0]
+
+    stack = Stack(name, tokens, positions, None, *recorded(ids), record_longest)
     if not is_same(recorded(ids)[1], stack.result):
         raise ValueError(f"the {name} gives two results for one input, or NaN: is it random?")
     if not is_same(entry(ids), stack.entry):
@@ -229,7 +242,7 @@ def is_same(made: Tensor, expected: Tensor) -> bool:
     return difference(made, expected) <= TOLERANCE
 
 
-def _pieces(step: Step, size: int) -> Iterator[Step]:
+def pieces(step: Step, size: int) -> Iterator[Step]:
     """Cut a linear layer that makes several projections at once."""
     bias = step.weight.new_zeros(len(step.weight)) if step.bias is None else step.bias
     parts = step.weight.split(size), bias.split(size), step.result.split(size, -1)
@@ -270,14 +283,13 @@ def _longest(entry: Callable[[Tensor], Tensor], token_id: int, max_positions: in
 
 
 def _relative(recorder: Recorder, length: int) -> Relative | None:
-    """The table of relative positions, if there is one for all layers.
+    """The tables of relative positions, if there are any.
 
     One position has no distance, and indices of its shape may be anything.
     """
-    tables: dict[int, Relative] = {}
+    tables: dict[int, Tensor] = {}
+    buckets = recorder.ids
     for table, indices in recorder.lookups:
         if length > 1 and indices.shape[-2:] == (length, length):
-            tables[table.data_ptr()] = Relative(table, indices.reshape(length, length))
-    if len(tables) > 1:
-        raise ValueError("every layer has its own table of relative positions: expected one table")
-    return next(iter(tables.values()), None)
+            tables[table.data_ptr()], buckets = table, indices.reshape(length, length)
+    return Relative([*tables.values()], buckets) if tables else None

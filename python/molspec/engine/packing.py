@@ -32,6 +32,7 @@ _ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
 
 _NORM_KINDS = ("layer", "rms", "std")
+_ADDED, _RELATIVE, _RELATIVE_BY_LAYER, _NONE = range(4)
 _ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 
 
@@ -103,6 +104,8 @@ class _Packer:
     def pack(self) -> PackedModel:
         self._sizes()
         spec = self._spec
+        if spec.rotary_columns is not None:
+            self._add(self._weights["rotary"].float())
         target_embedding = "source_embedding" if spec.shared_embedding else "target_embedding"
         self._stack("encoder", "source_embedding", spec.encoder_layers)
         self._stack("decoder", target_embedding, spec.decoder_layers)
@@ -131,12 +134,19 @@ class _Packer:
             int(spec.final_norm),
             int(spec.embedding_norm),
             _NORM_KINDS.index(spec.norm_kind),
-            int(spec.positions == "relative"),
+            self._kind_of_positions,
+            spec.rotary_columns or 0,
             int(spec.gated),
             _ACTIVATIONS[spec.activation],
             _bits(spec.norm_eps),
             _bits(spec.head_dim**-0.5 if spec.scale_attention else 1.0),
         ]
+
+    @property
+    def _kind_of_positions(self) -> int:
+        if self._spec.positions == "relative":
+            return _RELATIVE_BY_LAYER if self._spec.relative_per_layer else _RELATIVE
+        return _NONE if self._spec.positions == "none" else _ADDED
 
     def _stack(self, name: str, embedding: str, layers: int) -> None:
         spec = self._spec
@@ -147,6 +157,8 @@ class _Packer:
             self._norm(f"{name}.embedding_norm")
         for index in range(layers):
             layer = f"{name}.layers.{index}"
+            if self._kind_of_positions == _RELATIVE_BY_LAYER:
+                self._biases(layer, name)
             self._attention(f"{layer}.self_attention", ("query", "key", "value"))
             if name == "decoder":
                 self._attention(f"{layer}.cross_attention", ("query",), ("key", "value"))
@@ -158,15 +170,19 @@ class _Packer:
 
     def _positions(self, stack: str) -> None:
         spec = self._spec
-        length = spec.max_positions
-        if spec.positions == "relative":
-            biases = relative_biases(self._weights[f"{stack}.relative_bias"], spec, stack, length)
-            self._add(F.pad(biases.float(), (0, relative_stride(length) - biases.shape[1])))
+        if self._kind_of_positions == _RELATIVE:
+            self._biases(stack, stack)
         elif spec.positions == "learned":
             side = "source" if stack == "encoder" else "target"
             self._rows(self._weights[f"{side}_positions"])
-        else:
-            self._rows(sinusoidal_positions(length, spec.d_model))
+        elif spec.positions == "sinusoidal":
+            self._rows(sinusoidal_positions(spec.max_positions, spec.d_model))
+
+    def _biases(self, owner: str, stack: str) -> None:
+        length = self._spec.max_positions
+        table = self._weights[f"{owner}.relative_bias"]
+        biases = relative_biases(table, self._spec, stack, length)
+        self._add(F.pad(biases.float(), (0, relative_stride(length) - biases.shape[1])))
 
     def _attention(self, name: str, *projections: Sequence[str]) -> None:
         for parts in projections:

@@ -1,4 +1,4 @@
-"""Positions: rows that are added to embeddings, or biases of attention by distance."""
+"""Positions: rows that are added to embeddings, angles of rotations, biases by distance."""
 
 from __future__ import annotations
 
@@ -23,6 +23,36 @@ def sinusoidal_positions(length: int, d_model: int, dtype: torch.dtype = torch.f
     table[:, 0::2] = angles.sin()
     table[:, 1::2] = angles.cos()[:, : d_model // 2]
     return table.to(dtype)
+
+
+def rotations(length: int, columns: int, theta: float = 10000.0) -> Tensor:
+    """Return cosines and then sines [length, columns] of the angles p * theta ** (-2i / columns).
+
+    The angles are float32, as in all libraries.
+    """
+    single: Any = {"dtype": torch.float32, "device": "cpu"}
+    rates = 1 / theta ** (torch.arange(0, columns, 2, **single) / columns)
+    angles = torch.outer(torch.arange(length, **single), rates).double()
+    return torch.cat((angles.cos(), angles.sin()), dim=1).float()
+
+
+def pairs_apart(rows: Tensor, head_count: int) -> Tensor:
+    """Reorder a query's or key's rows [head * column, ...]: pairs (2i, 2i + 1) become halves."""
+    pairs: Tensor = rows.unflatten(0, (head_count, -1, 2))
+    return pairs.transpose(1, 2).flatten(0, 2)
+
+
+def rotated(heads: Tensor, table: Tensor) -> Tensor:
+    """Turn columns of heads [..., length, column] by the angles of a table [..., length, columns].
+
+    Column i and column columns / 2 + i are the two coordinates of a point. Others stay.
+    """
+    cosines, sines = table.chunk(2, dim=-1)
+    half = cosines.shape[-1]
+    left, right, rest = heads.split([half, half, heads.shape[-1] - 2 * half], dim=-1)
+    turned = left * cosines - right * sines, right * cosines + left * sines, rest
+    result: Tensor = torch.cat(turned, dim=-1).to(heads.dtype)
+    return result
 
 
 def relative_biases(table: Tensor, spec: ModelSpec, stack: str, length: int) -> Tensor:

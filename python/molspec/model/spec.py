@@ -11,7 +11,7 @@ from molspec.common.fields import check_counts, check_fields, setting
 
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms", "std"]
-Positions = Literal["sinusoidal", "learned", "relative"]
+Positions = Literal["sinusoidal", "learned", "relative", "none"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 HeadKind = Literal["low-rank", "blockwise"]
 #: Names and shapes of weights.
@@ -27,6 +27,8 @@ _MOST = {
     "max_positions": MOST_POSITIONS,
 }
 _MOST_OF_ALL = 2**20
+#: Fields that are written only where they differ from their defaults: older files lack them.
+_NEWER = ("relative_per_layer", "rotary_columns")
 #: Maximum tokens that a Spec-Drafter guesses at once; a larger number is a typing error.
 MOST_PLACES = 64
 
@@ -66,10 +68,16 @@ class ModelSpec:
     #: "sinusoidal": even columns sine, odd columns cosine. Any other table is stored as "learned".
     #: "relative": nothing is added to embeddings; self-attention adds to its scores each head's
     #: learned bias of the distance's bucket (T5; see `positions.relative_biases`).
+    #: "none": nothing is added.
     positions: Positions = "sinusoidal"
     relative_buckets: int = 32
     #: Distances from this one on share the last bucket.
     relative_max_distance: int = 128
+    #: Every layer has its own biases (UMT5).
+    relative_per_layer: bool = False
+    #: Columns of each head whose queries and keys self-attention turns by an angle of the position,
+    #: i together with rotary_columns / 2 + i (Su et al. 2021). The weight `rotary` has the angles.
+    rotary_columns: int | None = field(default=None, metadata={"least": 2})
     #: Multiply token embeddings by sqrt(d_model) before positions are added.
     scale_embedding: bool = False
     #: Divide attention scores by sqrt(head_dim).
@@ -119,6 +127,12 @@ class ModelSpec:
         if width < 1 or width % self.head_count:
             raise ValueError(
                 f"{name} is {width}: expected a multiple of head_count {self.head_count}"
+            )
+        columns = self.rotary_columns or 0
+        if columns % 2 or columns > self.head_dim:
+            raise ValueError(
+                f"rotary_columns is {columns}: expected an even number, at most the head's "
+                f"{self.head_dim} columns"
             )
         if self.relative_buckets < 4:
             raise ValueError(f"relative_buckets is {self.relative_buckets}: expected at least 4")
@@ -173,7 +187,8 @@ class ModelSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
-        return asdict(self)
+        values = asdict(self)
+        return {name: value for name, value in values.items() if value or name not in _NEWER}
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every weight, in molspec's own names. Linear weights are [out, in]."""
@@ -187,16 +202,21 @@ class ModelSpec:
         if self.positions == "learned":
             yield "source_positions", (self.max_positions, d)
             yield "target_positions", (self.max_positions, d)
+        if self.rotary_columns is not None:
+            yield "rotary", (self.max_positions, self.rotary_columns)
         for stack, layers, attentions in (
             ("encoder", self.encoder_layers, ("self_attention",)),
             ("decoder", self.decoder_layers, ("self_attention", "cross_attention")),
         ):
-            if self.positions == "relative":
-                yield f"{stack}.relative_bias", (self.relative_buckets, self.head_count)
+            biases = self.relative_buckets, self.head_count
+            if self.positions == "relative" and not self.relative_per_layer:
+                yield f"{stack}.relative_bias", biases
             if self.embedding_norm:
                 yield from self._norm(f"{stack}.embedding_norm")
             for index in range(layers):
                 yield from self._layer(f"{stack}.layers.{index}", attentions)
+                if self.positions == "relative" and self.relative_per_layer:
+                    yield f"{stack}.layers.{index}.relative_bias", biases
             if self.final_norm:
                 yield from self._norm(f"{stack}.norm")
         if not self.tied_output:

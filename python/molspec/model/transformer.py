@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec.model.dropout import drop
-from molspec.model.positions import relative_biases, sinusoidal_positions
+from molspec.model.positions import relative_biases, rotated, rotations, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -52,6 +53,10 @@ class Transformer(nn.Module):
             like = self.source_embedding
             table = sinusoidal_positions(spec.max_positions, d, like.dtype).to(like.device)
             self.register_buffer("_sinusoids", table, persistent=False)
+        if spec.rotary_columns is not None:
+            turns = rotations(spec.max_positions, spec.rotary_columns)
+            like = self.source_embedding
+            self.register_buffer("rotary", turns.to(like.device, like.dtype))
         self.encoder = _Stack(spec, dropout, "encoder")
         self.decoder = _Stack(spec, dropout, "decoder")
         self.output = _Output(spec)
@@ -89,7 +94,7 @@ class Transformer(nn.Module):
         """Memory [batch, source_length, d_model]; the mask is True at padding."""
         hidden = self._embed(source_ids, "source")
         visible = ~source_padding_mask[:, None, None, :]
-        stack: Tensor = self.encoder(hidden, visible)
+        stack: Tensor = self.encoder(hidden, visible, self._turns(source_ids))
         return stack
 
     def decode(self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor) -> Tensor:
@@ -118,7 +123,8 @@ class Transformer(nn.Module):
             length = target_ids.shape[1]
             visible = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
         memory_visible = ~memory_padding_mask[:, None, None, :]
-        states: Tensor = self.decoder(hidden, visible, memory, memory_visible)
+        turns = self._turns(target_ids, places)
+        states: Tensor = self.decoder(hidden, visible, turns, memory, memory_visible)
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -126,6 +132,13 @@ class Transformer(nn.Module):
         tied = self._embedding("target") if self.spec.tied_output else None
         logits: Tensor = self.output(hidden, tied)
         return logits
+
+    def _turns(self, ids: Tensor, places: Tensor | None = None) -> Tensor | None:
+        """Return rotations of the positions, which broadcast to [batch, head, length, columns]."""
+        if self.spec.rotary_columns is None:
+            return None
+        table: Tensor = self.get_buffer("rotary")
+        return table[: ids.shape[1]] if places is None else table[places][:, None]
 
     def _embedding(self, side: str) -> Tensor:
         name = "source" if self.spec.shared_embedding else side
@@ -142,7 +155,7 @@ class Transformer(nn.Module):
         hidden = F.embedding(ids, self._embedding(side))
         if self.spec.scale_embedding:
             hidden = hidden * math.sqrt(self.spec.d_model)
-        if self.spec.positions != "relative":
+        if self.spec.positions in ("learned", "sinusoidal"):
             learned = self.spec.positions == "learned"
             positions: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
             positions = positions[:length] if places is None else positions[places]
@@ -177,7 +190,7 @@ class _Stack(nn.Module):
         self.spec = spec
         self.side = side
         count = spec.encoder_layers if side == "encoder" else spec.decoder_layers
-        if spec.positions == "relative":
+        if spec.positions == "relative" and not spec.relative_per_layer:
             self.relative_bias = nn.Parameter(torch.empty(spec.relative_buckets, spec.head_count))
         if spec.embedding_norm:
             self.embedding_norm = _norm(spec)
@@ -190,17 +203,21 @@ class _Stack(nn.Module):
         self,
         hidden: Tensor,
         visible: Tensor,
+        turns: Tensor | None,
         memory: Tensor | None = None,
         memory_visible: Tensor | None = None,
     ) -> Tensor:
-        bias = self._biases(hidden.shape[1]) if self.spec.positions == "relative" else None
-        for layer in self.layers:
-            hidden = layer(hidden, visible, bias, memory, memory_visible)
+        bias = None
+        for index, layer in enumerate(self.layers):
+            if self.spec.positions == "relative" and (self.spec.relative_per_layer or index == 0):
+                owner: Any = layer if self.spec.relative_per_layer else self
+                bias = self._biases(owner.relative_bias, hidden.shape[1])
+            hidden = layer(hidden, visible, turns, bias, memory, memory_visible)
         return hidden if self.norm is None else self.norm(hidden)
 
-    def _biases(self, length: int) -> Tensor:
+    def _biases(self, table: Tensor, length: int) -> Tensor:
         """Return the biases of self-attention [head, query, key]."""
-        by_distance = relative_biases(self.relative_bias, self.spec, self.side, length)
+        by_distance = relative_biases(table, self.spec, self.side, length)
         places = torch.arange(length, device=by_distance.device)
         return by_distance[:, places - places[:, None] + length - 1]
 
@@ -212,6 +229,8 @@ class _Layer(nn.Module):
         super().__init__()
         self.pre = spec.norm == "pre"
         self.dropout = dropout
+        if spec.positions == "relative" and spec.relative_per_layer:
+            self.relative_bias = nn.Parameter(torch.empty(spec.relative_buckets, spec.head_count))
         self.self_attention = _Attention(spec, dropout)
         self.self_attention_norm = _norm(spec)
         self.cross_attention = _Attention(spec, dropout) if crosses else None
@@ -224,12 +243,13 @@ class _Layer(nn.Module):
         self,
         hidden: Tensor,
         visible: Tensor,
+        turns: Tensor | None,
         bias: Tensor | None,
         memory: Tensor | None,
         memory_visible: Tensor | None,
     ) -> Tensor:
         value = self._before(hidden, self.self_attention_norm)
-        change = self.self_attention(value, value, visible, bias)
+        change = self.self_attention(value, value, visible, bias, turns)
         hidden = self._after(hidden, change, self.self_attention_norm)
         if self.cross_attention is not None:
             value = self._before(hidden, self.cross_attention_norm)
@@ -252,7 +272,7 @@ class _Attention(nn.Module):
     """Multi-head attention of `hidden` [batch, length, d] over `context` [batch, seen, d].
 
     `visible` is boolean and `bias` is added to the scores; both broadcast to
-    [batch, head, length, seen].
+    [batch, head, length, seen]. `turns` rotates queries and keys.
     """
 
     def __init__(self, spec: ModelSpec, dropout: float) -> None:
@@ -267,13 +287,20 @@ class _Attention(nn.Module):
         self.output = nn.Linear(width, spec.d_model, spec.biases)
 
     def forward(
-        self, hidden: Tensor, context: Tensor, visible: Tensor, bias: Tensor | None = None
+        self,
+        hidden: Tensor,
+        context: Tensor,
+        visible: Tensor,
+        bias: Tensor | None = None,
+        turns: Tensor | None = None,
     ) -> Tensor:
         if context is hidden:
             query, key, value = self._heads(hidden, self.query, self.key, self.value)
         else:
             (query,) = self._heads(hidden, self.query)
             key, value = self._heads(context, self.key, self.value)
+        if turns is not None:
+            query, key = rotated(query, turns), rotated(key, turns)
         dropout = self.dropout if self.training else 0.0
         if hidden.device.type == "cpu" and torch.is_grad_enabled():
             mixed = _explicit_attention(query * self.scale, key, value, visible, bias, dropout)

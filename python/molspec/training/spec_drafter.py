@@ -116,7 +116,8 @@ def drafter_spec(config: SpecDrafterConfig, target: ModelSpec) -> ModelSpec:
         decoder_layers=config.decoder_layers,
         d_model=width,
         # MASKs are anywhere in a row
-        positions="sinusoidal" if target.positions == "relative" else target.positions,
+        positions="sinusoidal" if target.positions in ("relative", "none") else target.positions,
+        rotary_columns=None,
     )
 
 

@@ -156,6 +156,22 @@ void print_norms(const Kernels& kernels) {
   hash.print("layer_norm");
 }
 
+void print_rotation(const Kernels& kernels) {
+  Hash hash;
+  for (int columns : {2, 6, 16, 30, 32, 64}) {
+    Random random(columns);
+    const int rows = 3, head_count = 4, head_stride = rounded_up(columns + 5, kLanes);
+    const int stride = head_count * head_stride + 7;
+    Floats heads = random.floats(rows * stride), table = random.floats(40 * columns);
+    std::vector<RowKeys> keys;
+    for (int row = 0; row < rows; ++row) keys.push_back({nullptr, 0, nullptr, 0, 19 * row});
+    kernels.rotate(
+        {rows, head_count, head_stride, columns, table.data(), keys.data(), heads.data(), stride});
+    hash.add(heads);
+  }
+  hash.print("rotate");
+}
+
 struct AttentionCase {
   int head_count, head_stride, rows, length;
   bool with_lanes, with_bias;
@@ -175,13 +191,24 @@ void add_attention(Hash& hash, const Kernels& kernels, const AttentionCase& each
   std::vector<RowKeys> keys;
   for (int row = 0; row < each.rows; ++row)
     keys.push_back({blocks.data(), block_count, each.with_lanes ? lanes.data() : nullptr,
-                    each.length,
-                    each.with_bias ? bias.data() + row * each.head_count * bias_stride : nullptr});
+                    each.length, -row * each.head_count * bias_stride});
   Floats out(query.size());
 
-  AttentionProblem problem{each.rows,  each.head_count, each.head_stride, 0.25f,       query.data(),
-                           width,      cache.data(),    block_stride,     keys.data(), bias_stride,
-                           out.data(), width,           nullptr,          nullptr};
+  AttentionProblem problem{each.rows,
+                           each.head_count,
+                           each.head_stride,
+                           0.25f,
+                           query.data(),
+                           width,
+                           cache.data(),
+                           block_stride,
+                           keys.data(),
+                           each.with_bias ? bias.data() : nullptr,
+                           bias_stride,
+                           out.data(),
+                           width,
+                           nullptr,
+                           nullptr};
   Floats scratch(static_cast<size_t>(attention_scratch(problem)));
   std::vector<const float*> values(static_cast<size_t>(each.length));
   problem.scratch = scratch.data();
@@ -226,6 +253,7 @@ int main() {
   print_linear("linear_bfloat16", kernels.linear_bfloat16, WeightType::kBfloat16, {2, 6, 38, 130});
   print_linear("linear_int8", kernels.linear_int8, WeightType::kInt8, {4, 20, 68, 316});
   print_norms(kernels);
+  print_rotation(kernels);
   print_attention(kernels);
   print_log_softmax(kernels);
 }
