@@ -60,6 +60,14 @@ def test_to_rounds_every_weight(checkpoint: Checkpoint, dtype: str) -> None:
         assert torch.equal(rounded.weights[name], weight.to(getattr(torch, dtype)))
 
 
+def test_to_keeps_rotations(checkpoint: Checkpoint) -> None:
+    spec = replace(checkpoint.spec, rotary_columns=4)
+    turned = {**checkpoint.weights, "rotary": torch.rand(spec.max_positions, 4)}
+    rounded = replace(checkpoint, spec=spec, weights=turned).to("bfloat16")
+    assert torch.equal(rounded.weights["rotary"], turned["rotary"])
+    assert rounded.dtype == "bfloat16"
+
+
 def test_to_refuses_unknown_dtypes_and_overflow(checkpoint: Checkpoint) -> None:
     with pytest.raises(
         ValueError, match=r"^dtype is 'int8': expected one of float32, float16, bfl"

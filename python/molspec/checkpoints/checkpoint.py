@@ -105,13 +105,16 @@ class Checkpoint:
         return digest.hexdigest()
 
     def to(self, dtype: str) -> Checkpoint:
-        """Round every weight to `dtype`: float32, float16 or bfloat16.
+        """Round every weight to `dtype`: float32, float16 or bfloat16; but not the rotations.
+
+        Their angles are computed, and an error of them would grow with the distance.
 
         Raises ValueError for another name, CheckpointError if a weight exceeds the type's range.
         """
         if dtype not in DTYPES:
             raise ValueError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}")
-        weights = {name: weight.to(DTYPES[dtype]) for name, weight in self.weights.items()}
+        kept = {name: weight for name, weight in self.weights.items() if name == "rotary"}
+        weights = {name: weight.to(DTYPES[dtype]) for name, weight in self.weights.items()} | kept
         try:
             return replace(self, weights=weights)
         except CheckpointError as error:
