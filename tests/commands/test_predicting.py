@@ -171,7 +171,8 @@ def test_a_job_resumes_after_an_invalid_csv_row_ended_it(
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text('smiles\nCO\n"CN\n')
     assert run("predict", "-i", str(source), "-o", str(output)) == 2
-    assert run.err == f"molspec: {source}, line 3: unexpected end of data\n"
+    fault = "unexpected end of data: expected a row of CSV, whose quotes end"
+    assert run.err == f"molspec: {source}, line 3: {fault}\n"
     source.write_text("smiles\nCO\nCN\n")
     assert run("predict", "-i", str(source), "-o", str(output)) == 0
     assert [row["query"] for row in table(output)] == ["CO", "CN"]
