@@ -162,8 +162,8 @@ def syntheseus(session: nox.Session) -> None:
 
 @nox.session
 def aizynthfinder(session: nox.Session) -> None:
-    """Search with AiZynthFinder."""
-    session.install(".[test]", *AIZYNTHFINDER)
+    """Search with AiZynthFinder, and read plans in tools for routes."""
+    session.install(".[test]", *AIZYNTHFINDER, "reaction-utils", "retrocast==0.8.3")
     session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
 
 

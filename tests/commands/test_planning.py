@@ -100,7 +100,7 @@ class TestWithSyntheseus:
     def test_a_job_never_overwrites_its_inputs(self, run: Run, tmp_path: Path) -> None:
         targets, stock = tmp_path / "targets.jsonl", tmp_path / "stock.jsonl"
         targets.write_text("CCO\n")
-        stock.write_text("CCO\n")
+        stock.write_text('{"smiles": "CCO"}\n')
         for output, option in ((targets, "--input"), (stock, "--stock")):
             flags = ("-i", str(targets), "--stock", str(stock), "-o", str(output))
             assert run("plan", *flags, "--overwrite") == 2
@@ -112,7 +112,8 @@ class TestWithSyntheseus:
         both = str(tmp_path / "both.jsonl")  # neither file exists yet
         assert run("plan", *flags, both, "-o", str(tmp_path / "x" / ".." / "both.jsonl")) == 2
         assert f"both.jsonl, which it reads as --cache {both}" in run.err
-        assert targets.read_text() == stock.read_text() == "CCO\n"
+        assert targets.read_text() == "CCO\n"
+        assert stock.read_text() == '{"smiles": "CCO"}\n'
 
     @pytest.mark.parametrize(
         ("name", "text"),

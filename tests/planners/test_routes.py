@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from io import StringIO
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,49 @@ def test_steps_of_a_route_lead_to_its_target() -> None:
     assert set(ROUTE.leaves) == {"CC(=O)Cl", "O=[N+]([O-])c1ccccc1"}
     assert ROUTE.log_prob == pytest.approx(math.log(0.2))
     assert ROUTE.steps[1].reaction == "CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1"
+
+
+def test_trees_are_those_of_aizynthfinder() -> None:
+    amide, broken, bought, none = map(json.loads, written("trees").splitlines())
+    assert (amide["id"], amide["target"], amide["error"]) == ("<amide>", "CC(=O)Nc1ccccc1", None)
+    (tree,) = amide["trees"]
+    assert (tree["type"], tree["smiles"], tree["in_stock"]) == ("mol", amide["target"], False)
+    assert tree["scores"] == {"log_prob": pytest.approx(math.log(0.2))}
+    (last,) = tree["children"]
+    assert last["type"] == "reaction"
+    assert last["smiles"] == "CC(=O)Nc1ccccc1>>CC(=O)Cl.Nc1ccccc1"
+    assert last["metadata"]["policy_probability"] == pytest.approx(0.5)
+    chloride, aniline = last["children"]
+    assert (chloride["in_stock"], chloride.get("children")) == (True, None)
+    assert aniline["children"][0]["children"][0]["smiles"] == "O=[N+]([O-])c1ccccc1"
+    assert broken["error"] == "not a molecule to RDKit"
+    assert [tree["in_stock"] for tree in bought["trees"]] == [True]
+    assert broken["trees"] == none["trees"] == []
+
+
+def test_aizynthfinder_reads_the_trees() -> None:
+    reactiontree = pytest.importorskip("aizynthfinder.reactiontree")
+    read = reactiontree.ReactionTree.from_dict(first_tree())
+    assert read.is_solved
+    assert len(list(read.reactions())) == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rxnutils_reads_the_trees() -> None:
+    route = pytest.importorskip("rxnutils.routes.base").SynthesisRoute(first_tree())
+    assert route.max_depth == 2
+    assert route.leaves() == set(ROUTE.leaves)
+    assert route.reaction_smiles() == [step.reaction for step in reversed(ROUTE.steps)]
+
+
+def test_retrocast_reads_the_trees() -> None:
+    (read,) = pytest.importorskip("retrocast").adapt([first_tree()], "aizynthfinder")
+    assert read["route"]["target"]["smiles"] == "CC(=O)Nc1ccccc1"
+
+
+def first_tree() -> dict[str, Any]:
+    (tree,) = json.loads(written("trees").splitlines()[0])["trees"]
+    return tree
 
 
 def test_text_shows_routes_and_errors() -> None:

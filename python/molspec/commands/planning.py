@@ -48,7 +48,7 @@ class PlanFlags(OutputFlags):
     """The output of plans and its format."""
 
     output_form: Annotated[
-        Literal["text", "jsonl", "csv", "html"] | None,
+        Literal["text", "jsonl", "trees", "csv", "html"] | None,
         typer.Option(
             "--format", "-f", help="Output format; by default from the output's name, else text."
         ),

@@ -1,4 +1,4 @@
-"""Plans as text for people, as JSON, as a table, and as a page of drawings."""
+"""Plans as text for people, as JSON, as trees, as a table, and as a page of drawings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from html import escape
+from typing import Any
 
 from molspec.files import Format, OutputContext, report, table
 from molspec.files.lines import one_line
@@ -43,6 +44,35 @@ def _about(smiles: str, plan: Plan) -> str:
 def jsonl(plan: Plan, context: OutputContext) -> str:
     """One object a line."""
     return json.dumps(plan.to_json()) + "\n"
+
+
+def trees(plan: Plan, context: OutputContext) -> str:
+    """One object a line: the routes of a target as the trees that AiZynthFinder writes."""
+    found = [
+        {
+            **_node(plan.query.smiles if not route.steps else route.steps[-1].product, route),
+            "scores": {"log_prob": route.log_prob},
+        }
+        for route in plan.routes
+    ]
+    about = {"id": plan.identifier, "target": plan.query.smiles, "error": plan.error}
+    return json.dumps({**about, "trees": found}) + "\n"
+
+
+def _node(molecule: str, route: Route) -> dict[str, Any]:
+    """A molecule, with the reaction that makes it as its only child."""
+    step = next((each for each in route.steps if each.product == molecule), None)
+    node = {"type": "mol", "smiles": molecule, "in_stock": step is None, "is_chemical": True}
+    if step is not None:
+        reaction = {
+            "type": "reaction",
+            "smiles": f"{molecule}>>{'.'.join(step.reactants)}",  # as a retro step, like theirs
+            "is_reaction": True,
+            "metadata": {"log_prob": step.log_prob, "policy_probability": math.exp(step.log_prob)},
+            "children": [_node(each, route) for each in step.reactants],
+        }
+        node["children"] = [reaction]
+    return node
 
 
 def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
@@ -133,6 +163,7 @@ def _title(route: Route) -> str:
 FORMATS: dict[str, Format[Plan]] = {
     "text": Format(text, (".txt",)),
     "jsonl": Format(jsonl, (".jsonl", ".ndjson")),
+    "trees": Format(trees, (".trees",)),
     "csv": table(lambda context: _COLUMNS, rows, (".csv",)),
     "html": Format(section, (".html", ".htm"), head, report.foot, report.check),
 }
