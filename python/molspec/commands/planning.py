@@ -47,7 +47,7 @@ class RetroFlags(ModelFlags):
 class PlanFlags(OutputFlags):
     """The output of plans and its format."""
 
-    output_form: Annotated[
+    output_form: Annotated[  # type: ignore[assignment]  # other formats than answers have
         Literal["text", "jsonl", "trees", "csv", "html"] | None,
         typer.Option(
             "--format", "-f", help="Output format; by default from the output's name, else text."
