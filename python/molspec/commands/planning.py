@@ -47,12 +47,12 @@ class RetroFlags(ModelFlags):
 class PlanFlags(OutputFlags):
     """The output of plans and its format."""
 
-    output_form: Annotated[  # type: ignore[assignment]  # other formats than answers have
+    output_form: Annotated[
         Literal["text", "jsonl", "trees", "csv", "html"] | None,
         typer.Option(
             "--format", "-f", help="Output format; by default from the output's name, else text."
         ),
-    ] = None
+    ] = None  # type: ignore[assignment]  # other formats than those of answers
 
 
 @with_flags
