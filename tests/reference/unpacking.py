@@ -201,7 +201,8 @@ class Unpacked:
         left, right = heads[..., :half], heads[..., half : 2 * half]
         turned = torch.complex(left, right) * turns
         heads[..., : 2 * half] = torch.cat((turned.real, turned.imag), dim=-1)
-        return heads.flatten(1)
+        flat: Tensor = heads.flatten(1)
+        return flat
 
     def relative_bias(self, layer: Layer, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Biases [head, query, key] of positions, or None if the model has no biases."""
