@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rdkit import rdBase
 
 from molspec.text import InvalidSmilesError, canonical_query, check_smiles, too_many_rings
 from molspec.text.salts import main_component
@@ -59,7 +60,12 @@ def test_a_text_with_more_rings_than_any_molecule_is_refused() -> None:
     [
         "C1CC1" * 150,
         para_phenylenes(12),
-        circulant(60, 11),
+        pytest.param(
+            circulant(60, 11),
+            marks=pytest.mark.skipif(
+                rdBase.rdkitVersion < "2024", reason="RDKit 2023 finds too many rings there"
+            ),
+        ),
         "[13C]" * 200,
         # Buckminsterfullerene.
         "c12c3c4c5c1c1c6c7c2c2c8c3c3c9c4c4c%10c5c5c1c1c6c6c%11c7c2c2c7c8c3c3c8c9c4c4c9c%10c5c5c1"
