@@ -11,7 +11,7 @@ from molspec.drafting import AnyConfiguration, DraftContext
 
 #: Columns that drafts may cost beyond what they save: a share of those that decoding needs without
 #: drafts, and as many as a few calls cost in any case.
-_SHARE, _ANYWAY = 0.03, 96
+_SHARE, _ANYWAY = 0.03, 32
 
 
 @dataclass(frozen=True)
