@@ -134,6 +134,14 @@ def test_a_model_is_checked_once() -> None:
         decode(model, SOURCES, **{**IDS, "max_length": 601})
 
 
+def test_a_resized_module_is_checked_again() -> None:
+    model = PlainTransformer(seed=14)
+    decode(model, SOURCES, **IDS)
+    model.next_token_classifier = nn.Linear(16, 12)
+    found = decode(model, SOURCES, **IDS)
+    assert torch.equal(found.sequences, decode(model, SOURCES, **IDS, drafter="none").sequences)
+
+
 def test_compile_accepts_log_softmax_and_refuses_invalid_models() -> None:
     module = LogSoftmax(seed=14)
     engine = compile(module, max_positions=40)

@@ -11,7 +11,7 @@ from molspec.drafting import AnyConfiguration, DraftContext
 
 #: Columns that drafts may cost beyond what they save: a share of those that decoding needs without
 #: drafts, and as many as a few calls cost in any case.
-_SHARE, _ANYWAY = 0.03, 32
+_SHARE, _ANYWAY = 0.03, 48
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PayingDrafter:
         self._drafter.start(row, source_ids)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Draft after every path, or after none."""
+        """Draft after every path for which there are columns left to lose."""
         for path in paths:
             self._settle(path)
         for path in paths:

@@ -47,8 +47,8 @@ class _Known:
     flaw: str | None = None
 
 
-#: By the object behind encode, by the object behind decode.
-_known: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, dict[int, _Known]]]
+#: By the object behind encode, by the object behind decode, by PAD and the shapes of the weights.
+_known: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, dict[Any, _Known]]]
 _known = weakref.WeakKeyDictionary()
 
 
@@ -61,18 +61,20 @@ def probe(
     """Test a model in a few calls for the ids and lengths of a decode.
 
     parts: encode and decode, or one module, which identify the model in later calls. The first call
-    takes 4 encodes and 4 decodes, of which 3 are of few tokens; later ones none, unless they have
-    new ids, a longer source or a greater max_length.
+    takes 4 encodes and 4 decodes, of which 3 are of few tokens; later ones of a module none, unless
+    they have new ids, a longer source or a greater max_length. A resized module is tested again.
 
     Raises ValueError if a source's id or length, or max_length, is beyond the model's tables, or if
     its answers would be wrong: see `agreement`.
     """
     owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method
     modules = modules_behind(parts)
-    known = _known_of(owners[0], owners[-1], model.pad_id)
+    shapes = tuple(weight.shape for module in modules for weight in module.parameters())
+    known = _known_of(owners[0], owners[-1], (model.pad_id, shapes))
     ids = {each for sequence in sequences for each in sequence} - known.ids
     long = max(sequences, key=len)
-    if not ids and len(long) <= known.longest and max_length <= known.max_length:
+    # What no module is behind may have changed unseen.
+    if shapes and not ids and len(long) <= known.longest and max_length <= known.max_length:
         return Probed(known.vocab_size, known.flaw)
     with _lookups_checked(modules):
         memory = _longest_memory(model, sequences, ids)
@@ -109,10 +111,10 @@ def check_decoder(model: EncoderDecoder, source: Sequence[int], max_length: int)
     _check_decoder(model, source, memory, _vocab_size(model, memory), max_length, eps)
 
 
-def _known_of(encoder: Any, decoder: Any, pad_id: int) -> _Known:
+def _known_of(encoder: Any, decoder: Any, key: object) -> _Known:
     try:
         by_decoder = _known.setdefault(encoder, weakref.WeakKeyDictionary())
-        return by_decoder.setdefault(decoder, {}).setdefault(pad_id, _Known())
+        return by_decoder.setdefault(decoder, {}).setdefault(key, _Known())
     except TypeError:  # neither hash nor weak reference
         return _Known()
 
