@@ -22,25 +22,26 @@ def marked(target: str, query: str, limits: Limits) -> Molecule:
 
     Raises ValueError if it does not have such a bond.
     """
+    if not (limits.keep_bonds or limits.break_bonds):
+        return _molecule(target, None)
     labels = []
-    if limits.keep_bonds or limits.break_bonds:
-        with quiet():
-            whole, own = read_smiles(check_text(query)), read_smiles(target)
-        if whole is None or own is None:
-            raise ValueError("RDKit cannot read its SMILES again: its bonds cannot be followed")
-        found = whole.GetSubstructMatch(own, useChirality=True) or whole.GetSubstructMatch(own)
-        maps = [atom.GetAtomMapNum() for atom in whole.GetAtoms()]
-        place = {(maps[at] if any(maps) else at): index for index, at in enumerate(found)}
-        for aim, text in ((_KEEP, limits.keep_bonds), (_BREAK, limits.break_bonds)):
-            for pair in bond_pairs(text):
-                ends = [place[number] for number in pair if number in place]
-                if len(ends) < 2 or own.GetBondBetweenAtoms(*ends) is None:
-                    numbered = "atom maps" if any(maps) else "atoms, counted from 0"
-                    raise ValueError(
-                        f"{aim}_bonds is {text!r}: expected bonds between the target's {numbered}"
-                    )
-                labels.append(_label(aim, *ends))
-    return _molecule(target, labels if limits.keep_bonds or limits.break_bonds else None)
+    with quiet():
+        whole, own = read_smiles(check_text(query)), read_smiles(target)
+    if whole is None or own is None:
+        raise ValueError("RDKit cannot read its SMILES again: its bonds cannot be followed")
+    found = whole.GetSubstructMatch(own, useChirality=True) or whole.GetSubstructMatch(own)
+    maps = [atom.GetAtomMapNum() for atom in whole.GetAtoms()]
+    place = {(maps[at] if any(maps) else at): index for index, at in enumerate(found)}
+    for aim, text in ((_KEEP, limits.keep_bonds), (_BREAK, limits.break_bonds)):
+        for pair in bond_pairs(text):
+            ends = [place[number] for number in pair if number in place]
+            if len(ends) < 2 or own.GetBondBetweenAtoms(*ends) is None:
+                numbered = "atom maps" if any(maps) else "atoms, counted from 0"
+                raise ValueError(
+                    f"{aim}_bonds is {text!r}: expected bonds between the target's {numbered}"
+                )
+            labels.append(_label(aim, *ends))
+    return _molecule(target, labels)
 
 
 def must_be_made(molecule: Molecule) -> bool:

@@ -48,20 +48,18 @@ def jsonl(plan: Plan, context: OutputContext) -> str:
 
 def trees(plan: Plan, context: OutputContext) -> str:
     """One object a line: the routes of a target as the trees that AiZynthFinder writes."""
-    found = [
-        {
-            **_node(plan.query.smiles if not route.steps else route.steps[-1].product, route),
-            "scores": {"log_prob": route.log_prob},
-        }
-        for route in plan.routes
-    ]
+    found = []
+    for route in plan.routes:
+        target = route.steps[-1].product if route.steps else plan.query.smiles
+        tree = _node(target, {step.product: step for step in route.steps})
+        found.append({**tree, "scores": {"log_prob": route.log_prob}})
     about = {"id": plan.identifier, "target": plan.query.smiles, "error": plan.error}
     return json.dumps({**about, "trees": found}) + "\n"
 
 
-def _node(molecule: str, route: Route) -> dict[str, Any]:
+def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
     """A molecule, with the reaction that makes it as its only child."""
-    step = next((each for each in route.steps if each.product == molecule), None)
+    step = steps.get(molecule)
     node = {"type": "mol", "smiles": molecule, "in_stock": step is None, "is_chemical": True}
     if step is not None:
         reaction = {
@@ -69,7 +67,7 @@ def _node(molecule: str, route: Route) -> dict[str, Any]:
             "smiles": f"{molecule}>>{'.'.join(step.reactants)}",  # as a retro step, like theirs
             "is_reaction": True,
             "metadata": {"log_prob": step.log_prob, "policy_probability": math.exp(step.log_prob)},
-            "children": [_node(each, route) for each in step.reactants],
+            "children": [_node(each, steps) for each in step.reactants],
         }
         node["children"] = [reaction]
     return node
