@@ -19,6 +19,7 @@ without_rdkit.provide()
 import checks
 import host
 import kernels
+import modules
 import probe
 import rounds
 import times
@@ -39,7 +40,10 @@ _PARTS: dict[str, Part] = {
     "sbs-rounds": partial(rounds.device_rounds, searches=rounds.SBS, fails=False),
     "host-rounds": rounds.host_rounds,
     **{f"laws-{dtype}": partial(laws.run, dtype=dtype) for dtype in DTYPES},
+    "modules": modules.run,
     "small": rounds.small,
+    "small-engine": rounds.small_engine,
+    "small-rounds": rounds.small_rounds,
     "times": times.run,
     "times-more": times.more,
     "launches": times.launches,

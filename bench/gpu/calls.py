@@ -34,6 +34,8 @@ _CHECKS = (
 )
 #: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
 _SEARCHES = ("greedy-rounds", "beam-rounds", "sbs-rounds", "host-rounds")
+#: Apart under racecheck, which needs minutes for both.
+_SMALL = ("small-engine", "small-rounds")
 _KERNELS = "regex:linear|attention|propose_tree|look_ahead|replay_beams|log_softmax|verify"
 
 
@@ -202,6 +204,7 @@ def first(call: Call, folder: Path, names: Sequence[str]) -> None:
     right = call.run(Step("probe", 30))
     right &= call.run(*_checks(_CHECKS))
     right &= call.run(*_checks(_SEARCHES))
+    right &= call.run(*_checks(["modules"]))
     if not right:
         call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
     right &= call.run(Step("laws-bfloat16", 40))
@@ -232,7 +235,8 @@ def second(call: Call, folder: Path, names: Sequence[str]) -> None:
     asked = [word for section in sections for word in ("--section", section)]
     under = (*ncu.split(), *asked, "--kernel-name-base", "function", "--kernel-name", _KERNELS)
     call.run(Step("ncu", 50, under=under, part="one-round"), tool="ncu")
-    tools = [_sanitized(tool, tool, 100, "small") for tool in ("memcheck", "racecheck")]
+    tools = [_sanitized("memcheck", "memcheck", 100, "small")]
+    tools += [_sanitized("racecheck", f"racecheck-{part}", 100, part) for part in _SMALL]
     call.run(*tools, tool="compute-sanitizer")
     call.run(Step("times-more", 90))
     call.run(_sanitized("synccheck", "synccheck", 60, "small"), tool="compute-sanitizer")

@@ -99,7 +99,10 @@ def wide(place: Place, dtype: str) -> Iterator[Row]:
 
     A row alone takes the narrow one: both must sum in the same order.
     """
-    conventions = ("post-norm", "pre-norm", "whole panels", "gated", "t5 v1.1", "widest head")
+    conventions = (
+        *("post-norm", "pre-norm", "whole panels", "gated", "t5 v1.1", "widest head"),
+        *("std norm", "rotary and added positions", "relative positions by layer"),
+    )
     count = 150 if place.few else 4500
     if place.emulator is not None:
         place.emulator.set(seed=1, multiprocessors=2)

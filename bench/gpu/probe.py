@@ -9,7 +9,10 @@ import subject
 import torch
 from compare import compared
 from place import Place, Row
+from tests import tiny
+from tests.engine.models import CONVENTIONS, random_weights, spec_of
 
+from molspec.checkpoints import Checkpoint
 from molspec.engine.session import Session
 
 
@@ -17,6 +20,7 @@ def run(place: Place) -> Iterator[Row]:
     """A source and a step with launches, at its capture, and replayed."""
     checkpoint, weights = subject.checkpoint("product", place.few)
     query = checkpoint.vocabulary.encode(subject.queries(checkpoint, 1)[0])
+    yield from _conventions(place)
     exact: torch.Tensor | None = None
     for dtype in ("float32", "bfloat16"):
         launched = _log_probs(place.model(checkpoint, dtype, eager=True).engine.session(1), query)
@@ -30,6 +34,19 @@ def run(place: Place) -> Iterator[Row]:
             "largest_difference_from_float32": float((launched - exact).abs().max()),
             "ok": bool(launched.isfinite().all()),
         }
+
+
+def _conventions(place: Place) -> Iterator[Row]:
+    """The same of tiny models: which kernels are launched depends on the convention."""
+    for convention in list(CONVENTIONS)[:: 12 if place.few else 1]:
+        spec = spec_of(convention)
+        checkpoint = Checkpoint(spec, random_weights(spec), tiny.VOCABULARY)
+        launched, session = (
+            place.model(checkpoint, "bfloat16", eager).engine.session(1) for eager in (True, False)
+        )
+        expected = _log_probs(launched, [4, 5, 6, 7])
+        for what in ("captured", "replayed"):
+            yield compared(f"{what}, {convention}", _log_probs(session, [4, 5, 6, 7]), expected)
 
 
 def _log_probs(session: Session, source: list[int]) -> torch.Tensor:

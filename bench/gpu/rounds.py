@@ -20,6 +20,8 @@ GREEDY: dict[str, Options] = {
     "no drafts": {"drafter": "none"},
     "windows": {"drafter": "windows"},
     "tree": {"drafter": "tree"},
+    "log-probs of tokens": {"drafter": "tree", "token_log_probs": True},
+    "at least four tokens": {"drafter": "tree", "min_length": 4},
 }
 _APART: Options = {"n_best": 2, "finished": "separate"}
 BEAMS: dict[str, Options] = {
@@ -27,6 +29,8 @@ BEAMS: dict[str, Options] = {
     "with a lookahead": {"drafter": "tree", "n_best": 3},
     "finished apart": {"drafter": "none", **_APART},
     "finished apart, with a lookahead": {"drafter": "tree", **_APART},
+    "log-probs of tokens": {"n_best": 3, "token_log_probs": True},
+    "at least four tokens": {"n_best": 3, "min_length": 4},
 }
 SBS: dict[str, Options] = {
     "of windows": {"beam": "sbs", "n_best": 2},
@@ -95,13 +99,24 @@ def _told(result: Any) -> str:
 def small(place: Place) -> Iterator[Row]:
     """One call of every kernel, for compute-sanitizer."""
     yield from check_dense(place)
-    for dtype in ("float32", "bfloat16"):
-        log_probs = on_device(engine_batch("pre-norm", dtype, 20), place)
-        yield {"what": dtype, "ok": bool(log_probs.isfinite().all())}
+    yield from small_engine(place)
     if place.few:
         yield from wide(place, "bfloat16")
     else:
         yield from _wide_alone(place)
+    yield from small_rounds(place)
+
+
+def small_engine(place: Place) -> Iterator[Row]:
+    """A few nodes of models that together call every narrow kernel of the engine."""
+    for convention in ("pre-norm", "std norm", "rotary and added positions"):
+        for dtype in ("float32", "bfloat16"):
+            log_probs = on_device(engine_batch(convention, dtype, 20), place)
+            yield {"what": f"{convention}, {dtype}", "ok": bool(log_probs.isfinite().all())}
+
+
+def small_rounds(place: Place) -> Iterator[Row]:
+    """Every search for five tokens."""
     model = place.model(_checkpoint(), "float32", eager=True)
     for options in _every_search():
         rounds = model.predict(tiny.QUERIES[:3], batch_size=2, max_length=5, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -19,6 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.session import CudaSession
+from molspec.model.positions import rotations
 from molspec.prediction.model import Model
 
 Options = dict[str, Any]
@@ -75,9 +77,17 @@ def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
     return subject.padded(found) if feed_forward == subject.PAPER_FEED_FORWARD else found
 
 
-def _steps(place: Place, dtype: str, feed_forward: int) -> Iterator[Row]:
+def _rotary(plain: Checkpoint) -> Checkpoint:
+    """The same sizes with positions that rotate queries and keys; its answers mean nothing."""
+    spec = replace(plain.spec, positions="none", rotary_columns=plain.spec.head_dim)
+    table = rotations(spec.max_positions, plain.spec.head_dim)
+    weights = {name: plain.weights[name] for name in spec.weight_shapes() if name != "rotary"}
+    return replace(plain, spec=spec, weights={**weights, "rotary": table})
+
+
+def _steps(place: Place, dtype: str, checkpoint: Checkpoint) -> Iterator[Row]:
     """A step over nodes after paths of 40 tokens of one query, as the decode loop calls it."""
-    model = place.model(_checkpoint("product", place, feed_forward), dtype)
+    model = place.model(checkpoint, dtype)
     session = model.engine.session(1)
     session.encode([0], [[4] * (20 if place.few else 60)])
     for count in (1, 8) if place.few else (1, 8, 16, 32, 64, 128, 512):
@@ -214,11 +224,12 @@ def _sections(place: Place, sections: dict[str, tuple[Any, Iterator[Row]]]) -> I
 def run(place: Place) -> Iterator[Row]:
     """Time what decides most first: one query of the bundled size in bfloat16."""
     half = {"dtype": "bfloat16", "feed_forward": _BUNDLED}
+    product = _checkpoint("product", place, _BUNDLED)
     yield from _sections(
         place,
         {
             "product alone": (half, _queries(place, "product", "bfloat16", _PRODUCT, (1,))),
-            "steps": (half, _steps(place, "bfloat16", _BUNDLED)),
+            "steps": (half, _steps(place, "bfloat16", product)),
             "retro alone": (
                 half,
                 _queries(place, "retro", "bfloat16", (*_retro(5), *_retro(10)), (1,)),
@@ -238,6 +249,8 @@ def more(place: Place) -> Iterator[Row]:
     """Larger batches and beams, the paper's feed-forward size, and float32."""
     large, small = subject.PAPER_FEED_FORWARD, _BUNDLED
     half, exact = {"dtype": "bfloat16"}, {"dtype": "float32"}
+    narrow, wide = (_checkpoint("product", place, size) for size in (small, large))
+    rotary = _rotary(narrow)
     sbs: Options = {"n_best": 5, "beam": "sbs"}
     product, retro = partial(_queries, place, "product"), partial(_queries, place, "retro")
     yield from _sections(
@@ -245,8 +258,9 @@ def more(place: Place) -> Iterator[Row]:
         {
             "product, 128": ({**half}, product("bfloat16", _PRODUCT[:2], (128,))),
             "retro, 25": ({**half}, retro("bfloat16", (*_retro(25), sbs), (1, 32))),
-            "steps, wide": ({**half, "feed_forward": large}, _steps(place, "bfloat16", large)),
-            "steps, float32": ({**exact, "feed_forward": small}, _steps(place, "float32", small)),
+            "steps, wide": ({**half, "feed_forward": large}, _steps(place, "bfloat16", wide)),
+            "steps, rotary": ({**half, "feed_forward": small}, _steps(place, "bfloat16", rotary)),
+            "steps, float32": ({**exact, "feed_forward": small}, _steps(place, "float32", narrow)),
             "product, float32": ({**exact}, product("float32", _PRODUCT[:2], (1, 32))),
             "retro, float32": ({**exact}, retro("float32", _retro(10), (1, 32))),
             "baselines": ({**half}, _baselines(place, "bfloat16", (8, 128))),
@@ -259,10 +273,11 @@ def more(place: Place) -> Iterator[Row]:
 def launches(place: Place) -> Iterator[Row]:
     """What the way of launching changes: a step, a query of each model, the same bits."""
     half = {"dtype": "bfloat16", "dependent": os.environ.get("MOLSPEC_DEPENDENT_LAUNCH", "")}
+    product = _checkpoint("product", place, _BUNDLED)
     yield from _sections(
         place,
         {
-            "steps": (half, _steps(place, "bfloat16", _BUNDLED)),
+            "steps": (half, _steps(place, "bfloat16", product)),
             "product": (half, _queries(place, "product", "bfloat16", _PRODUCT[:2], (1, 32))),
             "retro": (half, _queries(place, "retro", "bfloat16", _retro(10), (1,))),
         },

@@ -41,8 +41,10 @@ def bias_special_tokens(
 class PlainTransformer(nn.Module):
     """The model of Andronov et al.: embeddings, sinusoids, nn.Transformer, a classifier."""
 
+    positions: Tensor
+
     def __init__(
-        self, vocab_size: int = 15, width: int = 16, seed: int = 0, **options: object
+        self, vocab_size: int = 15, width: int = 16, seed: int = 0, **options: Any
     ) -> None:
         super().__init__()
         torch.manual_seed(seed)
@@ -60,10 +62,11 @@ class PlainTransformer(nn.Module):
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
         hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]]
-        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+        memory: Tensor = self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+        return memory
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        return self._decode(tgt, memory, memory_pad_mask, torch.zeros(len(tgt), 1).long())
+        return self._decode(tgt, memory, memory_pad_mask, torch.zeros_like(tgt[:, :1]))
 
     def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
         columns = torch.arange(tgt.shape[1], device=tgt.device)
@@ -71,7 +74,8 @@ class PlainTransformer(nn.Module):
         hidden = self.transformer.decoder(
             hidden, memory, tgt_mask=self._attention_mask(tgt, offset), memory_key_padding_mask=mask
         )
-        return self.next_token_classifier(hidden)
+        logits: Tensor = self.next_token_classifier(hidden)
+        return logits
 
     def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
         """True if a column may not attend to another [row * head, column, column]."""
@@ -86,7 +90,7 @@ class PlainTransformer(nn.Module):
 class OffsetTransformer(PlainTransformer):
     """The same for padding on the left: it takes the paper's position offsets [row, 1]."""
 
-    def decode_tgt(
+    def decode_tgt(  # type: ignore[override]
         self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor, pos_enc_offset: Tensor
     ) -> Tensor:
         assert pos_enc_offset.shape == (len(tgt), 1)
