@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 
@@ -13,6 +14,7 @@
 #include "draft_models/place_tree.h"
 #include "draft_models/spec_drafter_paths.h"
 #include "search/batch.h"
+#include "search/mean.h"
 
 namespace py = pybind11;
 
@@ -43,6 +45,20 @@ auto advance(Searches& batch, const LogProbs& log_probs) {
   return batch.advance(log_probs.data(), vocab_size);
 }
 
+// Averages the first rows of several models' log-probs into those of the first model.
+void average_rows(const std::vector<LogProbs>& parts, py::ssize_t rows) {
+  if (parts.empty()) throw_invalid("parts is empty: expected log-probs");
+  std::vector<const float*> others;
+  for (const LogProbs& part : parts) {
+    if (part.ndim() != 2 || part.shape(0) < rows || part.shape(1) != parts[0].shape(1))
+      throw_invalid("parts: expected each [at least ", rows, ", vocab]");
+    others.push_back(part.data());
+  }
+  others.erase(others.begin());
+  LogProbs first = parts[0];  // the same memory
+  average_log_probs(first.mutable_data(), others, rows * first.shape(1));
+}
+
 // A decoder pass that needs no call into Python, and its memory.
 struct Step {
   StepFunction function;
@@ -50,12 +66,24 @@ struct Step {
   LogProbs log_probs;
   int32_t block_count;  // of the cache
   py::object tensors;
+  std::vector<Step> others = {};  // of further models, whose log-probs are averaged with these
 
   bool has_room(const TokenTree& tree) const {
     return tree.block_count() <= block_count &&
-           static_cast<py::ssize_t>(tree.staged().size()) <= log_probs.shape(0);
+           static_cast<py::ssize_t>(tree.staged().size()) <= log_probs.shape(0) &&
+           std::ranges::all_of(others, [&](const Step& other) { return other.has_room(tree); });
   }
   void operator()(const TokenTree& tree) const {
+    pass(tree);
+    if (others.empty()) return;
+    std::vector<LogProbs> parts = {log_probs};
+    for (const Step& other : others) {
+      other(tree);
+      parts.push_back(other.log_probs);
+    }
+    average_rows(parts, static_cast<py::ssize_t>(tree.staged().size()));
+  }
+  void pass(const TokenTree& tree) const {
     const py::gil_scoped_release release;
     const auto count = [](const auto& of) { return static_cast<int64_t>(of.size()); };
     const char* wrong = function(prepared.data(), tree.staged().data(), count(tree.staged()),
@@ -251,7 +279,12 @@ void bind_batch(py::module_& module) {
                          std::move(log_probs), block_count, std::move(tensors)};
            }),
            py::kw_only(), py::arg("function"), py::arg("prepared").noconvert(),
-           py::arg("log_probs").noconvert(), py::arg("block_count"), py::arg("tensors"));
+           py::arg("log_probs").noconvert(), py::arg("block_count"), py::arg("tensors"))
+      .def("averaged_with", [](Step self, std::vector<Step> others) {
+        self.others = std::move(others);
+        return self;
+      });
+  module.def("average_log_probs", &average_rows, py::arg("parts").noconvert(), py::arg("rows"));
   py::class_<Ran>(module, "Ran")
       .def_readonly("done", &Ran::done)
       .def_readonly("rounds", &Ran::rounds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -11,6 +12,7 @@ import molspec
 from molspec import checkpoints
 from molspec._native import CUDA_CHIPS
 from molspec.checkpoints import bundled
+from molspec.checkpoints.ensemble import ModelName, check_alike, members
 from molspec.engine import ops
 from molspec.engine.devices import cuda_fault
 
@@ -42,16 +44,25 @@ def _cuda() -> str:
 
 
 def model(name_or_path: str) -> str:
-    """Sizes, vocabulary and the head of the card.
+    """Sizes, vocabulary and the head of the card; of each model of an ensemble.
 
-    Raises ValueError if there is no such model or it is broken.
+    Raises ValueError if there is no such model or it is broken, or if an ensemble's are not alike.
     """
-    path = bundled.locate(name_or_path)
-    checkpoint = checkpoints.read(path)
+    names = members(name_or_path)
+    paths = [bundled.locate(name) for name in names]
+    read = [checkpoints.read(path) for path in paths]
+    check_alike(names, read)
+    parts = [_described(*each) for each in zip(names, paths, read, strict=True)]
+    if len(parts) > 1:
+        parts.insert(0, f"model       {name_or_path}, {len(names)} models: probabilities averaged")
+    return "\n\n".join(parts)
+
+
+def _described(name: ModelName, path: Path, checkpoint: checkpoints.Checkpoint) -> str:
     spec, vocabulary = checkpoint.spec, checkpoint.vocabulary
     parameters = sum(weight.numel() for weight in checkpoint.weights.values())
     rows = {
-        "model": str(name_or_path),
+        "model": str(name),
         "path": str(path),
         "parameters": f"{parameters / 1e6:.1f} million, {checkpoint.dtype}",
         "layers": f"{spec.encoder_layers} encoder, {spec.decoder_layers} decoder, "

@@ -42,7 +42,10 @@ class ModelFlags:
     """The model, its device and its precision."""
 
     model_name: str = setting(
-        "product", "product, retro, or the path of a checkpoint.", flags=("--model", "-m")
+        "product",
+        "product, retro, or the path of a checkpoint; several, or A+B, are averaged.",
+        flags=("--model", "-m"),
+        joint="+",
     )
     device: str = setting("cpu", "cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
     dtype: str = setting(
@@ -148,7 +151,7 @@ def with_flags(command: Callable[..., None]) -> Callable[..., None]:
     def run(**values: Any) -> None:
         with one_line_errors():
             for name, group in groups.items():
-                own = {each.name: values.pop(each.name) for each in _flagged(group)}
+                own = {each.name: _joined(each, values.pop(each.name)) for each in _flagged(group)}
                 if isinstance(group, Given):
                     values[name] = {key: value for key, value in own.items() if value is not None}
                 else:
@@ -184,6 +187,12 @@ def _flagged(group: type[Any] | Given) -> list[Field[Any]]:
     return [each for each in fields(group.kind) if each.name in names]
 
 
+def _joined(each: Field[Any], value: Any) -> Any:
+    """The value of a field, from the texts of one that may be repeated."""
+    joint: str = each.metadata.get("joint", "")
+    return joint.join(value) if joint else value
+
+
 def _options(group: type[Any] | Given) -> Iterator[Parameter]:
     kind = group.kind if isinstance(group, Given) else group
     hints = get_type_hints(kind, include_extras=True)
@@ -193,6 +202,8 @@ def _options(group: type[Any] | Given) -> Iterator[Parameter]:
             default = Parameter.empty
         if isinstance(group, Given):
             default, hint = None, hint | None
+        if each.metadata.get("joint"):
+            default = [default]
         if "help" in each.metadata:
             hint = _described(each, hint)
         yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
@@ -206,5 +217,5 @@ def _described(each: Field[Any], hint: Any) -> Any:
     names = each.metadata["flags"] or (
         (name,) if kind is not bool or each.default is False else (f"{name}/--no-{name[2:]}",)
     )
-    optional = kind | None if NoneType in kinds else kind
+    optional = kind | None if NoneType in kinds else list[str] if each.metadata["joint"] else kind
     return Annotated[optional, typer.Option(*names, help=each.metadata["help"])]

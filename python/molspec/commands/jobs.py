@@ -69,12 +69,14 @@ def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> st
 
 def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
     """The files that a job reads, by option."""
-    from molspec.checkpoints import bundled
+    from molspec.checkpoints.bundled import locate
+    from molspec.checkpoints.ensemble import members
 
     given: str | int | None = None if source is None else source.input_name
     if given == STANDARD:
         given = sys.stdin.fileno()
-    return {"--input": given, "--model": bundled.locate(model.model_name)}
+    models = {f"--model {name}": locate(name) for name in members(model.model_name)}
+    return {"--input": given, **models}
 
 
 def open_results(

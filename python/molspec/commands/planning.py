@@ -39,7 +39,10 @@ class RetroFlags(ModelFlags):
     """Options of the model of reactants."""
 
     model_name: str = setting(
-        "retro", "retro, or the path of a checkpoint.", flags=("--model", "-m")
+        "retro",
+        "retro, or the path of a checkpoint; several, or A+B, are averaged.",
+        flags=("--model", "-m"),
+        joint="+",
     )
 
 

@@ -29,7 +29,8 @@ def serve_command(
             "--model",
             "-m",
             metavar="NAME[=PATH]",
-            help="A bundled model, or a name and its checkpoint; by default all bundled models.",
+            help="A bundled model, or a name and its checkpoint; A+B averages two. By default all "
+            "bundled models.",
         ),
     ] = None,
     host: Annotated[
@@ -114,6 +115,7 @@ def _print_address(models: list[str], url: str) -> None:
 def _models(given: list[str] | None) -> list[tuple[str, str]]:
     """Names and their values. Raises UsageError for a repeated or an invalid name."""
     from molspec.checkpoints.bundled import bundled_names, locate
+    from molspec.checkpoints.ensemble import members
 
     found: dict[str, str] = {}
     for text in given or bundled_names():
@@ -123,7 +125,8 @@ def _models(given: list[str] | None) -> list[tuple[str, str]]:
         if name in found:
             raise UsageError(f"--model names {name!r} twice")
         found[name] = path or name
-        locate(found[name])
+        for each in members(found[name]):
+            locate(each)
     return list(found.items())
 
 

@@ -25,6 +25,7 @@ def setting(
     above: float | None = None,
     most: float | None = None,
     flags: tuple[str, ...] = (),
+    joint: str = "",
     http: bool = False,
 ) -> Any:
     """A field of a dataclass, like `dataclasses.field`.
@@ -34,10 +35,12 @@ def setting(
     least, above, most: bounds of a number; without the first two, an integer is at least 1 and a
         float at least 0.
     flags: its names on the command line, if they differ from its own.
+    joint: what joins its texts on the command line, where it may be repeated.
     http: whether a request to the server may set it.
     """
-    about = {"help": help, "more": more, "group": group, "flags": flags, "http": http}
-    return field(default=default, metadata={**about, "least": least, "above": above, "most": most})
+    about = {"help": help, "more": more, "group": group, "flags": flags, "joint": joint}
+    bounds = {"least": least, "above": above, "most": most}
+    return field(default=default, metadata={**about, **bounds, "http": http})
 
 
 #: A setting that a request to the server may have too.

@@ -26,6 +26,7 @@ from molspec.drop_in.token_ids import (
     read_sources,
 )
 from molspec.engine.devices import Engine
+from molspec.engine.ensemble import EnsembleEngine
 from molspec.engine.session import Session
 from molspec.engine.torch.adapters import (
     adapt,
@@ -203,8 +204,9 @@ def _identity(model: Any) -> Identity:
     """What decides the default drafts: of other modules than molspec's nothing is known."""
     if not isinstance(model, Engine):
         return Identity("", None)
-    packed = model.packed
-    return Identity("", packed.weights.device.type, decoder_bytes=packed.decoder_bytes)
+    engines = model.engines if isinstance(model, EnsembleEngine) else (model,)
+    decoder_bytes = sum(each.packed.decoder_bytes for each in engines)
+    return Identity("", engines[0].packed.weights.device.type, decoder_bytes=decoder_bytes)
 
 
 class _Opened(NamedTuple):

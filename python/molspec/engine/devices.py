@@ -11,6 +11,7 @@ from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import synchronize
+from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.spec import ModelSpec
 
 _CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
@@ -19,7 +20,7 @@ _CUDA_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16":
 #: The lowest one in cmake/cuda.cmake.
 _LEAST_CAPABILITY = (8, 0)
 
-Engine = NativeEngine | CudaEngine
+Engine = NativeEngine | CudaEngine | EnsembleEngine
 
 
 def by_name(value: str | torch.device | torch.dtype) -> str:
@@ -112,7 +113,9 @@ def _named(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def make_engine(spec: ModelSpec, weights: Mapping[str, Tensor], device: str, dtype: str) -> Engine:
+def make_engine(
+    spec: ModelSpec, weights: Mapping[str, Tensor], device: str, dtype: str
+) -> NativeEngine | CudaEngine:
     """The engine for a device ("cpu", "cuda", "cuda:1") and a dtype by name.
 
     Raises ValueError as `check_device` does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ import torch
 from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
+from molspec.checkpoints.ensemble import check_alike, members
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
-from molspec.engine.devices import by_name, choose_device, make_engine
+from molspec.engine.devices import Engine, by_name, choose_device, make_engine
+from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.copying import copied_between_processes
 from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
 from molspec.prediction.decoder import Decoder
@@ -27,37 +29,44 @@ from molspec.prediction.streams import ItemT, answers, answers_of_processes
 
 @copied_between_processes
 class Model:
-    """A model that answers queries. Made by `load`; it can be pickled and copied."""
+    """A model that answers queries. Made by `load`; it can be pickled and copied.
 
-    def __init__(self, checkpoint: Checkpoint, dtype: str = "float32", device: str = "cpu") -> None:
-        self.spec = checkpoint.spec
+    others: alike checkpoints whose probabilities are averaged with those of `checkpoint`, whose
+        n-gram model and drafters draft.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        dtype: str = "float32",
+        device: str = "cpu",
+        others: Sequence[Checkpoint] = (),
+    ) -> None:
+        members = (checkpoint, *others)
+        self.member_count = len(members)
         self.vocabulary = checkpoint.vocabulary
-        self.card = checkpoint.card
+        self.card = None if others else checkpoint.card
         self.task = checkpoint.task
         self.canonical_queries = checkpoint.canonical_queries
         self.dtype = dtype
         self.device = device
         #: Weights and biases, embeddings counted once.
-        self.parameter_count = sum(weight.numel() for weight in checkpoint.weights.values())
-        self.engine = make_engine(checkpoint.spec, checkpoint.weights, device, dtype)
+        self.parameter_count = sum(
+            weight.numel() for each in members for weight in each.weights.values()
+        )
+        engines = [make_engine(each.spec, each.weights, device, dtype) for each in members]
+        self.engine: Engine = EnsembleEngine(engines) if others else engines[0]
+        self.spec = self.engine.spec
         #: Everything that decides its answers beside the options: it identifies the model.
         self.identity = Identity(
-            checkpoint.fingerprint(), device, dtype, self.engine.packed.decoder_bytes
+            "+".join(each.fingerprint() for each in members),
+            device,
+            dtype,
+            sum(each.packed.decoder_bytes for each in engines),
         )
-        self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
+        self.reader = QueryReader(self.spec, checkpoint.vocabulary)
         self._ngram = checkpoint.ngram
-        spec_drafter = checkpoint.spec_drafter
-        with torch.device("cpu"):  # whatever torch's default device
-            heads = checkpoint.heads and checkpoint.heads.open(checkpoint.spec, checkpoint.weights)
-        drafters_dtype = dtype if device == "cpu" else "float32"
-        self._drafters: dict[str, Any] = {
-            "model": checkpoint.fingerprint(with_drafters=False),
-            "tokens": checkpoint.vocabulary.tokens,
-            "dtype": drafters_dtype,
-            "heads": heads and heads.to(device, torch.float32),
-            "spec_drafter": spec_drafter
-            and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),
-        }
+        self._drafters = _drafters(checkpoint, dtype, device)
         #: Of options that were resolved before.
         self._configs: dict[PredictOptions, DecodeConfig] = {}
         _ = self.context  # checks the n-gram model
@@ -70,6 +79,8 @@ class Model:
 
     def __repr__(self) -> str:
         about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
+        if self.member_count > 1:
+            about = f"{self.member_count} averaged, {about}"
         return f"<Model {self.task or 'of unknown task'}: {about}>"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -260,6 +271,22 @@ class Model:
         return DecodeConfig(options, self.identity, canonical, max_length)
 
 
+def _drafters(checkpoint: Checkpoint, dtype: str, device: str) -> dict[str, Any]:
+    """The data of a checkpoint from which drafters are built, as `DraftContext` names it."""
+    spec_drafter = checkpoint.spec_drafter
+    with torch.device("cpu"):  # whatever torch's default device
+        heads = checkpoint.heads and checkpoint.heads.open(checkpoint.spec, checkpoint.weights)
+    drafters_dtype = dtype if device == "cpu" else "float32"
+    return {
+        "model": checkpoint.fingerprint(with_drafters=False),
+        "tokens": checkpoint.vocabulary.tokens,
+        "dtype": drafters_dtype,
+        "heads": heads and heads.to(device, torch.float32),
+        "spec_drafter": spec_drafter
+        and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),
+    }
+
+
 _DEFAULTS = PredictOptions()
 #: Options that are resolved once.
 _MOST_CONFIGS = 64
@@ -290,12 +317,15 @@ def _two(pair: tuple[str, str]) -> tuple[str, str]:
 
 
 def load(
-    name_or_path: str | Path,
+    name_or_path: str | Path | Sequence[str | Path],
     device: str | torch.device = "cpu",
     dtype: str | torch.dtype = "float32",
 ) -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any known format.
 
+    name_or_path: several, as a list or as "a+b", make one model: at each token it averages their
+        probabilities. They may differ in size and architecture, but read and write the same tokens
+        by the same conventions. Drafters are those of the first.
     device: "cpu", "cuda", "cuda:1" or a torch.device. "auto" takes the first CUDA device if it
         works with this dtype, and otherwise the CPU.
     dtype: a name or a torch.dtype. "float32" gives PyTorch's own answers. "bfloat16" (on CUDA also
@@ -303,16 +333,18 @@ def load(
         rounds them to 255 steps.
 
     Raises ValueError for an unknown device or dtype. Raises CheckpointError, a ValueError, if there
-    is no such model or it is broken.
+    is no such model or it is broken, or if several differ in a token or a convention.
     """
     dtype = by_name(dtype)
     device = choose_device(device, dtype)
     try:
-        path = locate(name_or_path)
+        names = members(name_or_path)
+        paths = [locate(name) for name in names]
     except ValueError as error:
         raise CheckpointError(str(error)) from error
-    checkpoint = checkpoints.read(path)
+    first, *others = [checkpoints.read(path) for path in paths]
+    check_alike(names, [first, *others])
     try:
-        return Model(checkpoint, dtype, device)
+        return Model(first, dtype, device, others)
     except ValueError as error:  # of its n-gram model
-        raise CheckpointError(f"{path}: {error}") from error
+        raise CheckpointError(f"{paths[0]}: {error}") from error

@@ -29,9 +29,10 @@ def locate(name_or_path: str | Path) -> Path:
     # For a name that is too long, os.path finds nothing, while Path raises OSError.
     if not str(name_or_path) or not os.path.exists(Path(name_or_path)):
         also = " as a string, for a Path is always a path" if isinstance(name_or_path, Path) else ""
+        one = "; here several cannot be averaged" if "+" in str(name_or_path) else ""
         raise ValueError(
             f"no model {str(name_or_path)!r}: expected {_names()}{also}, "
-            "or the path of a checkpoint"
+            f"or the path of a checkpoint{one}"
         )
     return Path(name_or_path)
 

@@ -1,0 +1,61 @@
+"""Models that decode together: how they are named, and what must be the same in all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any
+
+from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.text.vocabulary import difference
+
+ModelName = str | Path
+
+
+def members(name: ModelName | Sequence[ModelName]) -> list[ModelName]:
+    """The models that are meant: the list, or the parts of "a+b"; otherwise the one.
+
+    A file or folder that exists is one model, whatever its name. Raises ValueError for an empty
+    list.
+    """
+    if isinstance(name, str) and not os.path.lexists(name):
+        return list(name.split("+"))
+    if isinstance(name, str | bytes | Path) or not isinstance(name, Sequence):
+        return [name]
+    if not name:
+        raise ValueError("name_or_path is empty: expected models")
+    return list(name)
+
+
+def check_alike(names: Sequence[ModelName], checkpoints: Sequence[Checkpoint]) -> None:
+    """Check that models read and write the same tokens by the same conventions.
+
+    Raises CheckpointError, naming two models and the first difference.
+    """
+    for name, checkpoint in list(zip(names, checkpoints, strict=True))[1:]:
+        if (found := _difference(checkpoint, checkpoints[0])) is not None:
+            raise CheckpointError(
+                f"{name} (there) and {names[0]} (here) cannot be averaged: {found}"
+            )
+
+
+def _difference(there: Checkpoint, here: Checkpoint) -> str | None:
+    tokens = difference(there.vocabulary.tokens, here.vocabulary.tokens)
+    if tokens is not None:
+        return tokens
+    its, own = _conventions(there), _conventions(here)
+    for name in {**own, **its}:
+        if its.get(name) != own.get(name):
+            values = shortened(its.get(name)), shortened(own.get(name))
+            return f"{name} is {values[0]} there and {values[1]} here"
+    return None
+
+
+def _conventions(checkpoint: Checkpoint) -> dict[str, Any]:
+    vocabulary, spec = checkpoint.vocabulary, checkpoint.spec
+    named = {"start_id": spec.decoder_start(vocabulary.bos_id)}
+    named |= {name: getattr(spec, name) for name in ("source_bos", "source_eos", "target_bos")}
+    named |= {name: getattr(checkpoint, name) for name in ("task", "canonical_queries")}
+    return {name: value for name, value in vocabulary.to_json().items() if name != "tokens"} | named
