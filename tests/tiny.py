@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -47,9 +48,13 @@ QUERIES = (
 )
 
 
-def checkpoint(seed: int = 1, vocabulary: Vocabulary = VOCABULARY) -> Checkpoint:
-    """Random weights with large attention and embeddings, so that answers differ by query."""
-    spec = replace(SPEC, source_vocab_size=vocabulary.size, target_vocab_size=vocabulary.size)
+def checkpoint(seed: int = 1, vocabulary: Vocabulary = VOCABULARY, **changes: Any) -> Checkpoint:
+    """Random weights with large attention and embeddings, so that answers differ by query.
+
+    changes: of the spec.
+    """
+    size = vocabulary.size
+    spec = replace(SPEC, source_vocab_size=size, target_vocab_size=size, **changes)
     weights = random_weights(spec, seed)
     for name in weights:
         if "query.weight" in name:
@@ -64,6 +69,13 @@ def checkpoint(seed: int = 1, vocabulary: Vocabulary = VOCABULARY) -> Checkpoint
 
 def model(seed: int = 1, dtype: str = "float32") -> Model:
     return Model(checkpoint(seed), dtype)
+
+
+def others() -> tuple[Checkpoint, ...]:
+    """Models of other sizes and architectures that may be averaged with the tiny ones."""
+    wide = {"d_model": 48, "head_count": 3, "norm": "pre", "max_positions": 300}
+    rms = {"decoder_layers": 1, "norm_kind": "rms", "gated": True, "positions": "learned"}
+    return checkpoint(4, **wide), checkpoint(5, **rms)
 
 
 def config(options: PredictOptions, weights: str = "f00d", device: str = "cpu") -> DecodeConfig:

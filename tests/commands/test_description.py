@@ -30,6 +30,17 @@ def test_a_card_summary_skips_a_leading_table(tmp_path: Path) -> None:
     assert description.model(str(tmp_path / "model")).endswith("card        Of one evening.")
 
 
+def test_every_model_of_an_ensemble_is_described(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        checkpoints.write(replace(tiny.checkpoint(seed), card=name), tmp_path / name)
+    name = f"{tmp_path / 'a'}+{tmp_path / 'b'}"
+    head, *parts = description.model(name).split("\n\n")
+    assert head == f"model       {name}, 2 models: probabilities averaged"
+    assert parts == [description.model(str(tmp_path / each)) for each in "ab"]
+    with pytest.raises(ValueError, match="cannot be averaged: token 81"):
+        description.model("retro+product")
+
+
 def test_an_unknown_or_incomplete_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no model 'absent'"):
         description.model("absent")

@@ -33,14 +33,14 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
         """What it does."""
         seen.append((name, count, model, options))
 
-    arguments = "it --count 2 --model retro --n-best 5 --beam sbs --merge-duplicates"
+    arguments = "it --count 2 --model a --model retro --n-best 5 --beam sbs --merge-duplicates"
     assert CliRunner().invoke(app, arguments.split()).exit_code == 0
     assert CliRunner().invoke(app, ["it"]).exit_code == 0
     assert seen == [
         (
             "it",
             2,
-            ModelFlags("retro"),
+            ModelFlags("a+retro"),
             PredictOptions(n_best=5, beam="sbs", merge_duplicates=True),
         ),
         ("it", 1, ModelFlags(), PredictOptions()),

@@ -11,9 +11,12 @@ from typing import get_args
 import pytest
 from rdkit import Chem
 
+import molspec
+from molspec import checkpoints
 from molspec.commands import predicting
 from molspec.commands.flags import InputForm, OutputForm
 from molspec.files import FORMATS, INPUT_FORMATS
+from tests import tiny
 from tests.conftest import Loaded, Run
 
 Captured = pytest.CaptureFixture[str]
@@ -234,6 +237,24 @@ def test_names_of_molecules_are_not_looked_up(run: Run) -> None:
         assert run("predict", name, "-m", "retro") == 1
         expected = f"error: not SMILES: '{name}'; names are not looked up"
         assert expected in run.out
+
+
+def test_several_models_answer_as_one(run: Run, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        checkpoints.write(tiny.checkpoint(number), tmp_path / str(number))
+    first, second, third = (str(tmp_path / str(number)) for number in (1, 2, 3))
+    output = tmp_path / "out.jsonl"
+    flags = ("CCO", "C", "--raw", "--max-length", "9", "-f", "jsonl", "-o")
+    assert run("predict", *flags, str(output), "-m", first, "-m", second) == 0
+    (expected,) = molspec.load([first, second]).predict(["CCO"], max_length=9)
+    found = json.loads(output.read_text().splitlines()[0])["predictions"][0]
+    assert found["log_prob"] == expected.predictions[0].log_prob
+    assert run("predict", *flags, str(output), "-m", f"{first}+{second}") == 0  # the same job
+    assert "nothing was left to do" in run.err
+    assert run("predict", *flags, str(output), "-m", f"{first}+{third}") == 2
+    inside = f"{tmp_path}/2/config.json"
+    assert run("predict", *flags, inside, "-m", first, "-m", second, "--overwrite") == 2
+    assert f"which it reads as --model {second}" in run.err
 
 
 def test_a_model_without_a_task_writes_no_reactions(

@@ -237,8 +237,11 @@ def beam_state(rows: int, beam_size: int, capacity: int, node_count: int) -> tup
 class EmulatedEngine(CudaEngine):
     """CudaEngine on the emulated machine."""
 
-    def __init__(self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True) -> None:
-        checkpoint = tiny.checkpoint()
+    def __init__(
+        self, cuda: Emulator, dtype: torch.dtype, rounds_on_device: bool = True, seed: int = 1
+    ) -> None:
+        checkpoint = tiny.checkpoint(seed)
+        self.spec = checkpoint.spec
         self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
         self._cuda = cuda
         self.rounds_on_device = rounds_on_device

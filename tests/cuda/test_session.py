@@ -22,6 +22,7 @@ from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.cuda.graphs import Staged
 from molspec.engine.cuda.session import CudaSession
+from molspec.engine.ensemble import EnsembleEngine
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Results
@@ -161,6 +162,22 @@ def test_heads_draft_from_states_on_the_device(cuda: Emulator, options: dict[str
     on_host, drafted, plain = results
     assert drafted == plain
     assert drafted.statistics.drafted_tokens == on_host.statistics.drafted_tokens > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"n_best": 2}, {"drafter": "heads"}], ids=str)
+def test_an_ensemble_decodes_on_the_device(cuda: Emulator, options: dict[str, Any]) -> None:
+    results = []
+    for emulated in (False, True):
+        model = Model(tiny.with_heads(), others=[tiny.checkpoint(2)])
+        if emulated:
+            engines = [EmulatedEngine(cuda, torch.float32, seed=seed) for seed in (1, 2)]
+            model.engine = EnsembleEngine(engines)
+        results.append(model.predict(tiny.QUERIES[:3], max_length=7, batch_size=2, **options))
+    on_host, on_device = results
+    assert [r.predictions[0].smiles for r in on_device] == [
+        r.predictions[0].smiles for r in on_host
+    ]
+    assert on_device.statistics.decoder_calls == on_host.statistics.decoder_calls
 
 
 def test_drafter_stream_waits_for_hidden_states(

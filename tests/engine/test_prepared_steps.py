@@ -50,6 +50,11 @@ def model() -> Model:
     return tiny.model()
 
 
+@pytest.fixture(scope="module", params=["one", "ensemble"])
+def one_or_several(request: pytest.FixtureRequest, model: Model) -> Model:
+    return model if request.param == "one" else Model(tiny.checkpoint(), others=tiny.others())
+
+
 def predict_with(model: Model, batch_size: int, choices: Sequence[dict[str, Any]]) -> list[Result]:
     """Answers to the tests' queries, which take the options of `choices` in turn."""
     decoder = Decoder(model, batch_size)
@@ -66,8 +71,9 @@ def predict_with(model: Model, batch_size: int, choices: Sequence[dict[str, Any]
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("choice", [*CHOICES, "all of them"])
 def test_native_rounds_equal_rounds_from_python(
-    choice: str, batch_size: int, model: Model, monkeypatch: pytest.MonkeyPatch
+    choice: str, batch_size: int, one_or_several: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    model = one_or_several
     choices = [{"drafter": EmptyDrafter()}, *CHOICES.values()] if choice not in CHOICES else None
     choices = choices or [CHOICES[choice]]
     found = predict_with(model, batch_size, choices)
@@ -153,8 +159,8 @@ def prepare_step_of(session: NativeSession, prepared: torch.Tensor) -> None:
     )
 
 
-def test_prepared_steps_check_the_rows_of_log_probs(model: Model) -> None:
-    session, batch = session_after_one_step(model)
+def test_prepared_steps_check_the_rows_of_log_probs() -> None:
+    session, batch = session_after_one_step(tiny.model())  # with its own buffers
     prepared = torch.empty(LIMITS["prepared_step_bytes"], dtype=torch.uint8)
     prepare_step_of(session, prepared)
     step = Step(

@@ -15,7 +15,7 @@ import numpy as np
 from molspec import _native
 from molspec._native import Batch, BeamSpec
 from molspec.drafting import guess_model
-from molspec.engine.cpu.engine import NativeEngine
+from molspec.engine.devices import Engine
 from molspec.prediction.results import Result
 from tests.tiny import VOCABULARY
 
@@ -38,7 +38,7 @@ class Hypothesis:
         return Hypothesis((*self.token_ids, token_id), self.log_prob + log_prob)
 
 
-def model_of(engine: NativeEngine, source_ids: Sequence[int]) -> NextLogProbs:
+def model_of(engine: Engine, source_ids: Sequence[int]) -> NextLogProbs:
     """Log-probs of an engine for one query. Prefixes are evaluated node by node, and cached."""
     bos, eos = VOCABULARY.bos_id, VOCABULARY.eos_id
     session = engine.session(1)

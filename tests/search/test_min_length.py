@@ -31,9 +31,9 @@ def without_end(next_log_probs: plain.NextLogProbs, min_length: int) -> plain.Ne
     return changed
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return tiny.model()
+@pytest.fixture(scope="module", params=["one", "ensemble"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return Model(tiny.checkpoint(), others=tiny.others() if request.param == "ensemble" else ())
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])

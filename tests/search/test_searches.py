@@ -31,8 +31,10 @@ MAX_LENGTH = 40
 SHORT = tiny.QUERIES[:-1]
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "ensemble"])
 def model(request: pytest.FixtureRequest) -> Model:
+    if request.param == "ensemble":
+        return Model(tiny.checkpoint(), others=tiny.others())
     return tiny.model(dtype=request.param)
 
 
@@ -190,7 +192,8 @@ def test_next_query_takes_the_row_of_a_finished_one_at_once(model: Model, batch_
     assert batched.statistics.decoder_calls == steps
 
 
-def test_memory_does_not_grow_with_the_number_of_queries(model: Model) -> None:
+def test_memory_does_not_grow_with_the_number_of_queries() -> None:
+    model = tiny.model()
     session = model.engine.session(2)
     sources = [model.reader.source(query).encoder_ids for query in tiny.QUERIES]
     session.encode([0], [max(sources, key=len)])

@@ -43,8 +43,10 @@ SEARCHES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "ensemble"])
 def model(request: pytest.FixtureRequest) -> Model:
+    if request.param == "ensemble":
+        return Model(tiny.with_heads(), "bfloat16", others=tiny.others())
     return Model(tiny.with_heads(), request.param)
 
 

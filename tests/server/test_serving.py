@@ -18,6 +18,7 @@ from threading import Event
 import httpx
 import pytest
 
+import molspec
 from molspec import checkpoints
 from molspec.server import serving
 from molspec.server.serving import Settings, listen
@@ -49,6 +50,18 @@ def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             yield process, match[1]
         finally:
             process.kill()
+
+
+def test_several_models_are_served_as_one(checkpoint: Path) -> None:
+    other = checkpoint.parent / "other"
+    checkpoints.write(tiny.checkpoint(2), other)
+    with command("--model", f"tiny={checkpoint}+{other}", "--port", "0") as (_, url):
+        body = {"queries": QUERIES, "max_length": 12, "merge_duplicates": False}
+        results = httpx.post(f"{url}/v1/predict", json=body, timeout=_WAIT).json()["results"]
+    expected = molspec.load([checkpoint, other]).predict(QUERIES, max_length=12)
+    assert [each["predictions"][0]["log_prob"] for each in results] == [
+        each.predictions[0].log_prob for each in expected
+    ]
 
 
 def test_sigterm_under_load_answers_accepted_requests(checkpoint: Path) -> None:
@@ -131,6 +144,7 @@ def _answers(url: str) -> bool:
         ("--model a/b", "--model is 'a/b': expected NAME, or NAME=PATH"),
         ("--model retro --model retro", "--model names 'retro' twice"),
         ("--model gone", "no model 'gone'"),
+        ("--model retro+gone", "no model 'gone'"),
         ("--max-queries 0", "the limit queries is 0: expected more than 0"),
         ("--api-key-file /dev/null", "/dev/null holds no key: expected one a line"),
         ("--api-key-file /no/such", "/no/such: No such file or directory"),

@@ -1,0 +1,330 @@
+"""Several models answer as one, whose probabilities are their mean."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import molspec
+from molspec import _native, checkpoints
+from molspec.checkpoints import Checkpoint, CheckpointError
+from molspec.checkpoints.bundled import locate
+from molspec.decoding.round import _key
+from molspec.drafting import LookAhead, ModelDraft, WindowDrafts
+from molspec.model.spec import HeadsSpec
+from molspec.model.transformer import Transformer
+from molspec.prediction.model import Model
+from molspec.prediction.results import Prediction
+from molspec.text import Vocabulary
+from tests import tiny
+from tests.search import plain
+
+SHORT = tiny.QUERIES[:-1]
+MAX_LENGTH = 20
+MEMBERS = tiny.checkpoint(), *tiny.others()
+EAGER = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(MEMBERS[0], others=MEMBERS[1:])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("members")
+    for name, checkpoint in zip("abc", MEMBERS, strict=True):
+        checkpoints.write(replace(checkpoint, card=name, task="product"), folder / name)
+    return [str(folder / name) for name in "abc"]
+
+
+def by_torch(members: Sequence[Checkpoint], source_ids: Sequence[int]) -> plain.NextLogProbs:
+    """The log of the mean probability, by PyTorch modules that recompute each prefix."""
+    bos, eos = plain.VOCABULARY.bos_id, plain.EOS
+    source = torch.tensor([[bos, *source_ids, eos]])
+    twins = [Transformer(each.spec, dropout=0.0).double().eval() for each in members]
+    for twin, each in zip(twins, members, strict=True):
+        twin.load_state_dict(dict(each.weights))
+    cached: dict[tuple[int, ...], list[float]] = {}
+
+    @torch.inference_mode()
+    def next_log_probs(prefix: Sequence[int]) -> list[float]:
+        key = tuple(prefix)
+        if key not in cached:
+            target = torch.tensor([prefix])
+            parts = [twin(source, target)[0, -1].softmax(dim=-1) for twin in twins]
+            cached[key] = torch.stack(parts).mean(dim=0).log().tolist()
+        return cached[key]
+
+    return next_log_probs
+
+
+def check(found: Sequence[Prediction], expected: Sequence[plain.Hypothesis]) -> None:
+    assert [each.smiles for each in found] == [
+        plain.VOCABULARY.decode(each.token_ids) for each in expected
+    ]
+    for each, one in zip(found, expected, strict=True):
+        assert each.log_prob == pytest.approx(one.log_prob, abs=1e-4)
+
+
+def without_end(next_log_probs: plain.NextLogProbs, min_length: int) -> plain.NextLogProbs:
+    def changed(prefix: Sequence[int]) -> list[float]:
+        row = list(next_log_probs(prefix))
+        if len(prefix) < min_length:
+            row[plain.EOS] = -torch.inf
+        return row
+
+    return changed
+
+
+def test_answers_are_those_of_a_plain_loop_in_pytorch(model: Model) -> None:
+    common = {"max_length": MAX_LENGTH}
+    greedy = model.predict(SHORT, token_log_probs=True, **common)
+    beams = model.predict(SHORT, 4, drafter=EAGER, **common)
+    separate = model.predict(SHORT, 3, finished="separate", **common)
+    sbs = model.predict(SHORT, 3, beam="sbs", drafter="none", **common)
+    longer = model.predict(SHORT, min_length=12, **common)
+    for at, query in enumerate(SHORT):
+        mean = by_torch(MEMBERS, plain.VOCABULARY.encode(query))
+        expected = plain.greedy(mean, MAX_LENGTH)
+        check(greedy[at].predictions, [expected])
+        ids = [plain.VOCABULARY.bos_id, *expected.token_ids, *[plain.EOS] * expected.finished]
+        values = [mean(ids[:end])[ids[end]] for end in range(1, len(ids))]
+        assert greedy[at].predictions[0].token_log_probs == pytest.approx(values, abs=1e-4)
+        check(beams[at].predictions, plain.beam_search(mean, 4, MAX_LENGTH))
+        check(sbs[at].predictions, plain.beam_search(mean, 3, MAX_LENGTH))
+        check(separate[at].predictions, plain.beam_search_separate(mean, 3, MAX_LENGTH))
+        check(longer[at].predictions, [plain.greedy(without_end(mean, 12), MAX_LENGTH)])
+    assert len({result.predictions[0].smiles for result in greedy}) > 3
+
+
+def test_samples_are_those_of_a_plain_loop_in_pytorch(model: Model) -> None:
+    results = model.predict(SHORT, samples=4, seed=9, temperature=1.2, max_length=10)
+    sampling = _native.Sampling(seed=9, temperature=1.2)
+    for query, result in zip(SHORT, results, strict=True):
+        source_ids = plain.VOCABULARY.encode(query)
+        mean = by_torch(MEMBERS, source_ids)
+        key = _key([plain.VOCABULARY.bos_id, *source_ids, plain.EOS])
+        drawn = []
+        for sample in range(4):
+            sampler = _native.Sampler(sampling=sampling, query_key=key, sample=sample)
+            hypothesis = plain.Hypothesis()
+            while hypothesis.is_open(10):
+                row = mean([plain.VOCABULARY.bos_id, *hypothesis.token_ids])
+                token = sampler.token(np.array(row, np.float32), len(hypothesis.token_ids))
+                hypothesis = hypothesis.extend(token, row[token])
+            drawn.append(hypothesis)
+        check(result.predictions, drawn)
+
+
+def test_a_mean_differs_from_its_members(model: Model) -> None:
+    answers = [Model(each).predict(SHORT, max_length=MAX_LENGTH) for each in MEMBERS]
+    mean = model.predict(SHORT, max_length=MAX_LENGTH)
+    assert all(list(one) != list(mean) for one in answers)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_the_mean_of_copies_has_the_bits_of_the_model(dtype: str) -> None:
+    one, three = molspec.load("product", dtype=dtype), molspec.load(["product"] * 3, dtype=dtype)
+    queries = ["CC(=O)Cl.Nc1ccccc1", "CC(=O)Cl.CCO", "OB(O)c1ccccc1.Brc1ccncc1"]
+    for options in ({}, {"n_best": 5}, {"samples": 3}):
+        found, expected = three.predict(queries, **options), one.predict(queries, **options)
+        assert list(found) == list(expected)
+        # A pass of the ensemble is one of each member.
+        assert found.statistics.decoder_calls == expected.statistics.decoder_calls
+        assert found.statistics.nodes == expected.statistics.nodes
+
+
+def noisy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
+    """The model with a twentieth of noise on every weight."""
+    draw = torch.Generator().manual_seed(seed)
+    weights = {
+        name: weight.float() * (1 + 0.05 * torch.randn(weight.shape, generator=draw))
+        for name, weight in checkpoint.weights.items()
+    }
+    return replace(checkpoint, weights=weights)
+
+
+def test_the_bundled_model_and_a_noisy_one() -> None:
+    """No drafter and no batch changes a bit; PyTorch gives the same answer."""
+    members = (own := checkpoints.read(locate("product"))), noisy(own, 1)
+    model = Model(own, others=members[1:])
+    queries = ["CC(=O)Cl.Nc1ccccc1", "CC(=O)Cl.CCO", "OB(O)c1ccccc1.Brc1ccncc1", "CCO.CC(=O)O"]
+    for options in ({}, {"n_best": 4}, {"samples": 3}, {"samples": 3, "replacement": False}):
+        expected = list(model.predict(queries, drafter="none", batch_size=1, **options))
+        drafters = [None, "tree", ModelDraft("product", gamma=4)]
+        for drafter in [*drafters, "windows"] if options in ({}, {"samples": 3}) else drafters:
+            for batch_size in (1, 3):
+                more = {"drafter": drafter, "batch_size": batch_size, **options}
+                assert list(model.predict(queries, **more)) == expected
+    vocabulary = own.vocabulary
+    (result,) = model.predict(queries[:1])
+    source = torch.tensor([model.reader.source(queries[0], True).encoder_ids])
+    twins = [Transformer(each.spec, dropout=0.0).double().eval() for each in members]
+    for twin, each in zip(twins, members, strict=True):
+        twin.load_state_dict(dict(each.weights))
+    ids, log_prob = [vocabulary.bos_id], 0.0
+    with torch.inference_mode():
+        while ids[-1] != vocabulary.eos_id:
+            rows = [twin(source, torch.tensor([ids]))[0, -1].softmax(dim=-1) for twin in twins]
+            best = torch.stack(rows).mean(dim=0).max(dim=0)
+            ids.append(int(best.indices))
+            log_prob += float(best.values.log())
+    assert result.predictions[0].smiles == vocabulary.decode(ids)
+    assert result.predictions[0].log_prob == pytest.approx(log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("drafter", [None, "tree", WindowDrafts(4, 5), "heads", "spec"], ids=str)
+def test_the_drafters_are_those_of_the_first(drafter: Any) -> None:
+    first = replace(tiny.with_heads(HeadsSpec("low-rank", 3, 8)), ngram=None)
+    first = replace(first, spec_drafter=tiny.with_spec_drafter(2).spec_drafter)
+    model = Model(first, others=tiny.others())
+    n_best = 1 if isinstance(drafter, WindowDrafts) else 2
+    expected = list(model.predict(SHORT, n_best, drafter="none", max_length=12))
+    found = model.predict(SHORT, n_best, drafter=drafter, max_length=12, batch_size=3)
+    assert list(found) == expected
+    without = Model(tiny.checkpoint(), others=[first])
+    if drafter in ("heads", "spec"):
+        assert found.statistics.drafted_tokens > 0
+        with pytest.raises(ValueError, match=rf"^drafter is '{drafter}': the model has no "):
+            without.predict(SHORT, drafter=drafter)
+
+
+def test_a_given_target_has_the_log_prob_of_its_prediction(model: Model) -> None:
+    answers = tiny.finished_answers(model.predict(SHORT, 3, max_length=MAX_LENGTH))
+    queries, found = zip(*answers, strict=True)
+    results = model.log_probs(queries, [each.smiles for each in found])
+    assert [result.predictions[0] for result in results] == list(found)
+
+
+def test_a_query_is_as_long_as_the_shortest_member_reads() -> None:
+    short = replace(tiny.SPEC, max_positions=40)
+    other = replace(MEMBERS[0], spec=short)
+    model = Model(MEMBERS[0], others=[other])
+    results = model.predict(["C" * 38, "C" * 39, "CCO"])
+    assert [result.error is None for result in results] == [True, False, True]
+    assert results[1].error == "39 tokens: expected at most 38, the model's longest source"
+    assert model.decode_config().max_length == 40
+
+
+def test_a_list_or_a_joined_name_is_an_ensemble(folders: list[str]) -> None:
+    models = [molspec.load(folders), molspec.load("+".join(folders))]
+    one = molspec.load(folders[:1])
+    assert [each.member_count for each in (*models, one)] == [3, 3, 1]
+    assert models[0].identity == models[1].identity
+    assert repr(models[0]).startswith("<Model product: 3 averaged, 0.1 million parameters")
+    assert (one.card, models[0].card) == ("a", None)
+    assert list(models[0].predict(SHORT)) == list(models[1].predict(SHORT))
+
+
+def test_the_identity_covers_all_members_in_their_order(folders: list[str]) -> None:
+    a, b, c = folders
+    lists = ([a], [a, a], [a, b], [b, a], [a, b, c], [a, c, b])
+    assert len({molspec.load(names).identity.weights for names in lists}) == len(lists)
+    cache = molspec.AnswerCache()
+    cache.predict(molspec.load([a, b]), SHORT)
+    for names, hits in (([a, b], len(SHORT)), ([b, a], len(SHORT)), ([a, c], len(SHORT))):
+        cache.predict(molspec.load(names), SHORT)
+        assert cache.hits == hits
+
+
+def test_a_folder_with_a_plus_is_one_model(tmp_path: Path, folders: list[str]) -> None:
+    checkpoints.write(replace(tiny.checkpoint(7), task="product"), tmp_path / "a+b")
+    name = str(tmp_path / "a+b")
+    assert molspec.load(name).member_count == 1
+    assert molspec.load([name, folders[0]]).member_count == 2
+
+
+VARIANTS: dict[str, tuple[Checkpoint, str]] = {
+    "token": (
+        tiny.checkpoint(vocabulary=Vocabulary((*tiny.TOKENS[:-1], "#"), unk_id=3)),
+        "token 12 is '#' of 13 there and '=' of 13 here",
+    ),
+    "size": (
+        tiny.checkpoint(vocabulary=Vocabulary((*tiny.TOKENS, "S"), unk_id=3)),
+        "token 13 is 'S' of 14 there and none of 13 here",
+    ),
+    "special id": (
+        tiny.checkpoint(vocabulary=Vocabulary(tiny.TOKENS)),
+        "unk_id is None there and 3 here",
+    ),
+    "start": (tiny.checkpoint(start_id=2), "start_id is 2 there and 1 here"),
+    "source": (tiny.checkpoint(source_bos=False), "source_bos is False there and True here"),
+    "target": (tiny.checkpoint(target_bos=True), "target_bos is True there and False here"),
+    "task": (replace(tiny.checkpoint(), task="retro"), "task is 'retro' there and None here"),
+    "queries": (
+        replace(tiny.checkpoint(), canonical_queries=True),
+        "canonical_queries is True there and False here",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_models_that_differ_are_refused(name: str, tmp_path: Path) -> None:
+    variant, message = VARIANTS[name]
+    for folder, checkpoint in (("a", MEMBERS[0]), ("b", MEMBERS[1]), ("c", variant)):
+        checkpoints.write(checkpoint, tmp_path / folder)
+    paths = [tmp_path / folder for folder in "abc"]
+    with pytest.raises(CheckpointError) as refused:
+        molspec.load(paths)
+    expected = f"{paths[2]} (there) and {paths[0]} (here) cannot be averaged: {message}"
+    assert str(refused.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ([], "name_or_path is empty: expected models"),
+        ("product+gone", "no model 'gone': expected product or retro, or the path of a checkpoint"),
+        ("product+", "no model '': expected product or retro, or the path of a checkpoint"),
+        (["product", 7], "name_or_path is 7: expected product or retro, or the path of a chec"),
+        (b"product", "name_or_path is b'product': expected product or retro"),
+        ("product+retro", r"retro (there) and product (here) cannot be averaged: token "),
+    ],
+)
+def test_a_wrong_member_is_named(name: Any, message: str) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        molspec.load(name)
+    assert str(refused.value).startswith(message)
+
+
+def test_one_model_is_expected_elsewhere() -> None:
+    message = r"^no model 'a\+b': .*; here several cannot be averaged$"
+    with pytest.raises(ValueError, match=message):
+        locate("a+b")
+    with pytest.raises(ValueError, match=message):
+        tiny.model().predict(["C"], drafter=ModelDraft("a+b"))
+
+
+def test_copies_and_processes_give_the_same_answers(model: Model) -> None:
+    options = molspec.PredictOptions(2, max_length=12)
+    expected = list(model.predict_stream(SHORT, options))
+    assert list(pickle.loads(pickle.dumps(model)).predict_stream(SHORT, options)) == expected
+    assert list(model.predict_stream(SHORT, options, processes=2)) == expected
+    model.free_caches()
+    assert list(model.predict_stream(SHORT, options)) == expected
+
+
+def test_decode_takes_an_ensemble(model: Model) -> None:
+    vocabulary = tiny.VOCABULARY
+    framed = [[vocabulary.bos_id, *vocabulary.encode(each), vocabulary.eos_id] for each in SHORT]
+    special = {"bos_id": vocabulary.bos_id, "eos_id": vocabulary.eos_id, "pad_id": 0}
+    expected = model.predict(SHORT, 2, max_length=9)
+    for each in (model, model.engine):
+        found = molspec.decode(each, framed, n_best=2, max_length=9, **special)
+        for row, result in zip(range(len(SHORT)), expected, strict=True):
+            for rank, answer in enumerate(result.predictions):
+                ids = found.sequences[row, rank, : found.lengths[row, rank]].tolist()
+                assert vocabulary.decode(ids) == answer.smiles
+                assert float(found.log_probs[row, rank]) == answer.log_prob
+    drafted = molspec.decode(
+        tiny.model(), framed, drafter=ModelDraft(model, gamma=3), max_length=9, **special
+    )
+    assert drafted.statistics.accepted_tokens > 0
