@@ -10,14 +10,14 @@ from functools import lru_cache
 
 from syntheseus import Molecule
 
-from molspec.planners.routes import Limits, Route, bond_pairs
+from molspec.planners.routes import Route, SearchLimits, bond_pairs
 from molspec.text import check_text, quiet, read_smiles
 from molspec.text.correspondence import corresponding_atoms
 
 _KEEP, _BREAK = "keep", "break"
 
 
-def marked(target: str, query: str, limits: Limits) -> Molecule:
+def marked(target: str, query: str, limits: SearchLimits) -> Molecule:
     """The target, in canonical SMILES, with the bonds of the limits, by the atoms of the query.
 
     Raises ValueError if it does not have such a bond.
