@@ -51,6 +51,15 @@ def test_a_change_of_stereo_alone_is_not_a_step(task: str, left: int) -> None:
     assert [each.smiles for each in found.predictions] == [*answers[-left:]]
 
 
+def test_a_step_that_makes_an_element_is_dropped() -> None:
+    answers = tuple(Prediction(each, -1.0) for each in ("CC(=O)O", "CC(=O)O.Nc1ccccc1"))
+    result = Result("CC(=O)Nc1ccccc1", answers, task="retro")
+    cache: Any = SimpleNamespace(predict=lambda model, queries, options: [result])
+    model: Any = SimpleNamespace(task="retro")
+    (found,) = Expander(model, cache=cache).predict([result.query])
+    assert found.predictions == answers[1:]
+
+
 @pytest.fixture(scope="module")
 def expander() -> Expander:
     return Expander.load("retro", dtype="int8")
@@ -122,6 +131,11 @@ class TestWithSyntheseus:
             f"keep_bonds is {bonds!r}: expected bonds between the target's atoms, counted from 0"
         )
         assert "the target's atom maps" in planner.plan(Query(MAPPED)).error
+
+    def test_a_map_of_two_atoms_is_an_error(self, expander: Expander) -> None:
+        planner = self.planner(expander, keep_bonds="1-3")
+        plan = planner.plan(Query("[CH3:1][C:1](=O)[NH:3]c1ccccc1"))
+        assert plan.error == "keep_bonds is '1-3': 1 maps several atoms"
 
     @pytest.mark.parametrize("algorithm", ["retro-star", "mcts"])
     def test_a_target_in_stock_is_planned_all_the_same(

@@ -34,7 +34,7 @@ def marked(target: str, query: str, limits: SearchLimits) -> Molecule:
     place = {(maps[at] if any(maps) else at): index for index, at in enumerate(found)}
     for aim, text in ((_KEEP, limits.keep_bonds), (_BREAK, limits.break_bonds)):
         for pair in bond_pairs(text):
-            if any(maps) and (twice := [number for number in pair if maps.count(number) > 1]):
+            if twice := [number for number in pair if number and maps.count(number) > 1]:
                 raise ValueError(f"{aim}_bonds is {text!r}: {twice[0]} maps several atoms")
             ends = [place[number] for number in pair if number in place]
             if len(ends) < 2 or own.GetBondBetweenAtoms(*ends) is None:
