@@ -157,7 +157,7 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     [
         ("3", "expected a list of molecules, or their names by molecule"),
         ("{", "a.json is not JSON: "),
-        ("[]", "expected molecules for sale, there is none"),
+        ("[]", "expected molecules for sale, found none"),
         ('{"smiles": {"0": "CCO"}}', "entry 1, 'smiles' is none to RDKit"),
     ],
 )

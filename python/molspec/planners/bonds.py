@@ -34,6 +34,8 @@ def marked(target: str, query: str, limits: Limits) -> Molecule:
     place = {(maps[at] if any(maps) else at): index for index, at in enumerate(found)}
     for aim, text in ((_KEEP, limits.keep_bonds), (_BREAK, limits.break_bonds)):
         for pair in bond_pairs(text):
+            if any(maps) and (twice := [number for number in pair if maps.count(number) > 1]):
+                raise ValueError(f"{aim}_bonds is {text!r}: {twice[0]} maps several atoms")
             ends = [place[number] for number in pair if number in place]
             if len(ends) < 2 or own.GetBondBetweenAtoms(*ends) is None:
                 numbered = "atom maps" if any(maps) else "atoms, counted from 0"

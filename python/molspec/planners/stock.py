@@ -135,7 +135,7 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
                     )
             stock.entries += 1
             is_usable = is_key and stock.match in ("inchikey", "no-stereo")
-            canonical = smiles if is_usable else None if query.error else canonicalise(smiles)
+            canonical = smiles if is_usable else canonicalise(smiles)
             if canonical is not None:
                 named = ", ".join(filter(None, (query.name, canonical)))
                 price = "".join(query.columns)
@@ -147,7 +147,7 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
                 stock.first_bad = stock.first_bad or f"entry {number}, {smiles or query.error!r}"
     if not stock:
         bad = f"; {stock.first_bad} is none to RDKit" if stock.bad_entries else ""
-        raise ValueError(f"{path}: expected molecules for sale, there is none{bad}")
+        raise ValueError(f"{path}: expected molecules for sale, found none{bad}")
     for main, about in served.items():
         if main not in stock:
             stock.add(main, *about)
