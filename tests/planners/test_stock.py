@@ -52,14 +52,14 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
         "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
     )
     from molspec.planners.expander import Expander
-    from molspec.planners.routes import Limits
+    from molspec.planners.routes import SearchLimits
     from molspec.planners.search import Planner
     from molspec.planners.syntheseus import BackwardModel
 
     (tmp_path / "stock.smi").write_text("[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1 hcl\n")
     stock = read_stock(tmp_path / "stock.smi")
     model = BackwardModel(expander=Expander.load("retro", dtype="int8"), use_cache=True)
-    planner = Planner(model, stock, Limits(routes=1, seconds=600, expansions=3))
+    planner = Planner(model, stock, SearchLimits(routes=1, seconds=600, expansions=3))
     for target in ("CC(=O)[O-].[Na+]", "NCc1ccccc1.Cl"):
         plan = planner.plan(Query(target))
         assert plan.is_in_stock
@@ -157,7 +157,7 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     [
         ("3", "expected a list of molecules, or their names by molecule"),
         ("{", "a.json is not JSON: "),
-        ("[]", "expected molecules for sale, there is none"),
+        ("[]", "expected molecules for sale, found none"),
         ('{"smiles": {"0": "CCO"}}', "entry 1, 'smiles' is none to RDKit"),
     ],
 )

@@ -259,6 +259,10 @@ VARIANTS: dict[str, tuple[Checkpoint, str]] = {
     "source": (tiny.checkpoint(source_bos=False), "source_bos is False there and True here"),
     "target": (tiny.checkpoint(target_bos=True), "target_bos is True there and False here"),
     "task": (replace(tiny.checkpoint(), task="retro"), "task is 'retro' there and None here"),
+    "template": (
+        replace(tiny.checkpoint(), template="C{}"),
+        "template is 'C{}' there and None here",
+    ),
     "queries": (
         replace(tiny.checkpoint(), canonical_queries=True),
         "canonical_queries is True there and False here",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
@@ -12,6 +13,8 @@ from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.text.vocabulary import difference
 
 ModelName = str | Path
+#: What each model may have of its own; the vocabulary and parts of the spec are compared apart.
+_OWN = ("spec", "weights", "vocabulary", "ngram", "card", "heads", "spec_drafter")
 
 
 def members(name: ModelName | Sequence[ModelName]) -> list[ModelName]:
@@ -57,5 +60,6 @@ def _conventions(checkpoint: Checkpoint) -> dict[str, Any]:
     vocabulary, spec = checkpoint.vocabulary, checkpoint.spec
     named = {"start_id": spec.decoder_start(vocabulary.bos_id)}
     named |= {name: getattr(spec, name) for name in ("source_bos", "source_eos", "target_bos")}
-    named |= {name: getattr(checkpoint, name) for name in ("task", "canonical_queries")}
+    shared = [each.name for each in fields(checkpoint) if each.name not in _OWN]
+    named |= {name: getattr(checkpoint, name) for name in shared}
     return {name: value for name, value in vocabulary.to_json().items() if name != "tokens"} | named

@@ -68,7 +68,10 @@ def predict_command(
             config = loaded.decode_config(options)
             copied = tuple(copy_column or ())
             queries = _Counted(
-                opened.queries(source.column, source.id_column, loaded.task, copied),
+                opened.queries(
+                    *(source.column, source.id_column, loaded.task, copied),
+                    atomwise=loaded.vocabulary.atomwise,
+                ),
                 could_share=count == 1 and loaded.device == "cpu",
             )
             results = _results(form, source, output, loaded, model, config, copied, raw_cells)
@@ -161,7 +164,7 @@ def score_command(
         )
 
     answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)
-    queries = (Query(row.query, target=row.target) for row in table)
+    queries = (Query(row.query, row.name, target=row.target) for row in table)
     status = jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
     raise typer.Exit(status)
 

@@ -29,6 +29,21 @@ _MARKS = {
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
+#: Columns of identifiers.
+NAME_COLUMNS = (
+    "id",
+    "name",
+    "identifier",
+    "title",
+    "compound_name",
+    "compound_id",
+    "compound",
+    "molecule_name",
+    "molecule_id",
+    "chembl_id",
+    "catalog_id",
+    "cas",
+)
 #: Other kinds of files, by how they begin.
 _KINDS = {
     "a zip or Excel file": rb"PK\x03\x04",
@@ -42,7 +57,8 @@ _KINDS = {
 _TEXT_KINDS = {
     "a file of reactions, without .rxn or .rdf in its name": rb"\s*\$(RXN|RDFILE)",
     "JSON": rb'\s*(\{|\[\s*["{\[\]])',
-    "XML or HTML": rb"\s*<",
+    # A tag that text follows is a token of a model, as in "<RX_1> C C O".
+    "XML or HTML": rb"\s*<(?![\w|/-]+>[ \t]+[^<\s])",
     "a MOL2 file": rb"\s*(#.*\s+)*@<TRIPOS>",
     "a PDB file": rb"(HEADER|COMPND|REMARK|CRYST1|HETATM|ATOM) {2,}",
     "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+\.\d+){3}",
@@ -125,6 +141,9 @@ def _check_kind(head: bytes, path: Path | str, records: bool) -> None:
     """Raise OSError for the beginning of a file of another kind, which has no lines of SMILES."""
     for kind, begin in (_KINDS if records else _KINDS | _TEXT_KINDS).items():
         if re.match(begin, head):
+            known, _, unlike = kind.partition(", without ")
+            if Path(path).suffix.lower() in unlike.split():  # read elsewhere, but not as a table
+                raise OSError(errno.EINVAL, f"it is {known}: expected a table", str(path))
             raise OSError(errno.EINVAL, f"it is {kind}: expected {_READ}", str(path))
 
 
@@ -201,6 +220,11 @@ def find_column(header: Sequence[str], name: str) -> int | None:
     if (count := names.count(name)) > 1:
         raise ValueError(f"{count} columns are called {name!r}: expected one")
     return names.index(name) if count else None
+
+
+def cell_at(cells: Sequence[str], index: int | None) -> str:
+    """A row's cell; "" if the table has no such column, or the row ends before it."""
+    return cells[index] if index is not None and index < len(cells) else ""
 
 
 def first_column(header: Sequence[str], names: Sequence[str]) -> int | None:

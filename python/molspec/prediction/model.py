@@ -64,7 +64,7 @@ class Model:
             dtype,
             sum(each.packed.decoder_bytes for each in engines),
         )
-        self.reader = QueryReader(self.spec, checkpoint.vocabulary)
+        self.reader = QueryReader(self.spec, self.vocabulary, checkpoint.template)
         self._ngram = checkpoint.ngram
         self._drafters = _drafters(checkpoint, dtype, device)
         #: Of options that were resolved before.
@@ -254,7 +254,7 @@ class Model:
         canonical = options.canonical_queries
         if canonical is None:
             canonical = self.canonical_queries
-        elif canonical and not self.vocabulary.atomwise:
+        elif canonical and not self.reader.reads_smiles:
             raise ValueError(
                 "canonical_queries is True: expected False, the model reads learned pieces of text"
             )
