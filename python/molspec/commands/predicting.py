@@ -69,7 +69,10 @@ def predict_command(
             copied = tuple(copy_column or ())
             queries = _Counted(
                 opened.queries(
-                    *(source.column, source.id_column, loaded.task, copied),
+                    source.column,
+                    source.id_column,
+                    loaded.task,
+                    copied,
                     atomwise=loaded.reader.reads_smiles,
                 ),
                 could_share=count == 1 and loaded.device == "cpu",
