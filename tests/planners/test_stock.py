@@ -143,6 +143,12 @@ def test_prices_are_carried_through(tmp_path: Path, name: str, text: str, match:
     assert stock.get("CCO") == ("ethanol" if match == "exact" else "ethanol, CCO")
 
 
+def test_numbers_by_molecule_are_prices(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"OCC": 1.5, "NCCN": "a name"}')
+    stock = read_stock(tmp_path / "a.json")
+    assert (stock.prices, stock["NCCN"]) == ({"CCO": "1.5"}, "a name")
+
+
 @pytest.mark.parametrize("text", ['["OCC", "NCCN"]', '{"OCC": "ethanol", "NCCN": null}'])
 def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     with gzip.open(tmp_path / "a.json.gz", "wt") as stream:

@@ -69,8 +69,11 @@ def predict_command(
             copied = tuple(copy_column or ())
             queries = _Counted(
                 opened.queries(
-                    *(source.column, source.id_column, loaded.task, copied),
-                    atomwise=loaded.vocabulary.atomwise,
+                    source.column,
+                    source.id_column,
+                    loaded.task,
+                    copied,
+                    atomwise=loaded.reader.reads_smiles,
                 ),
                 could_share=count == 1 and loaded.device == "cpu",
             )

@@ -180,7 +180,10 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if isinstance(values, dict):
-        values = [{"smiles": smiles, "name": name} for smiles, name in values.items()]
+        values = [
+            {"smiles": smiles, ("price" if isinstance(about, int | float) else "name"): about}
+            for smiles, about in values.items()
+        ]
     if not isinstance(values, list):
         raise ValueError(f"{path}: expected a list of molecules, or their names by molecule")
     rows = [row if isinstance(row, dict) else {"smiles": row} for row in values or [""]]
