@@ -24,7 +24,7 @@ class FakeModel:
     task = "product"
     device = "cpu"
     canonical_queries = True
-    vocabulary = SimpleNamespace(atomwise=True)
+    reader = SimpleNamespace(reads_smiles=True)
 
     def __init__(self) -> None:
         from molspec.prediction.config import Identity

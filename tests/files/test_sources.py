@@ -12,7 +12,7 @@ import pytest
 from molspec.common import tables
 from molspec.common.tables import LONGEST_LINE, read_cells
 from molspec.files import Query, open_source
-from molspec.files.sources import Source
+from molspec.files.sources import QueryFile
 
 
 def read(path: Path | None, form: str | None = None, *columns: str | None) -> list[Query]:
@@ -367,4 +367,4 @@ def test_a_line_is_read_before_the_next_is_there(tmp_path: Path) -> None:
         yield "CO\tmethanol\n"
         pytest.fail("a program that waits for an answer would wait for ever")
 
-    assert next(Source("-", "smi", lines()).queries(task="retro")) == Query("CO", "methanol")
+    assert next(QueryFile("-", "smi", lines()).queries(task="retro")) == Query("CO", "methanol")

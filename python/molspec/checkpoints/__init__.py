@@ -65,6 +65,8 @@ def _read(path: Path, vocabulary: Path | None) -> Checkpoint:
     if any(path.glob(_DEEPSPEED)) or any(path.glob(f"*/{_DEEPSPEED}")):
         raise CheckpointError("a folder of DeepSpeed: expected the one file of zero_to_fp32.py")
     if vocabulary is not None:
+        if not lightning.recognises(path):
+            raise CheckpointError(f"vocabulary is {str(vocabulary)!r}: expected a Chemformer")
         return chemformer.read(path, vocabulary)
     for form in _FORMATS:
         if form.recognises(path):

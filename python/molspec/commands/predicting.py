@@ -70,7 +70,7 @@ def predict_command(
             queries = _Counted(
                 opened.queries(
                     *(source.column, source.id_column, loaded.task, copied),
-                    atomwise=loaded.vocabulary.atomwise,
+                    atomwise=loaded.reader.reads_smiles,
                 ),
                 could_share=count == 1 and loaded.device == "cpu",
             )

@@ -52,7 +52,7 @@ _COORDINATES = re.compile(r"(-?\d+\.\d+\s+){2}-?\d+\.\d+\b")
 _TITLE = "smiles"
 
 
-class Source:
+class QueryFile:
     """A file of queries that is open. It can be read once."""
 
     def __init__(self, name: str, form: str, lines: Iterator[str]) -> None:
@@ -272,7 +272,7 @@ def _name_column(where: str, header: Sequence[str], name: str | None) -> int | N
 @contextmanager
 def open_source(
     name: str | None, form: str | None = None, given: Iterable[str] = ()
-) -> Iterator[Source]:
+) -> Iterator[QueryFile]:
     """Open a file, plain, .gz or .xz, or standard input; its name's ending decides the format.
 
     name: None if the queries are `given` and not in a file.
@@ -282,18 +282,20 @@ def open_source(
     if name is None:
         # As in files: bytes that are not UTF-8 are replaced.
         texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
-        yield Source("the arguments", _GIVEN, texts)
+        yield QueryFile("the arguments", _GIVEN, texts)
     elif name == STANDARD:
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
         form = form or "smi"
         with open(stdin, "rb", closefd=False) as data:
-            yield Source(name, form, read_lines(data, "standard input", records=form in _RECORDS))
+            yield QueryFile(
+                name, form, read_lines(data, "standard input", records=form in _RECORDS)
+            )
     else:
         form = form or input_format(name) or "smi"
         with open_lines(Path(name), records=form in _RECORDS) as lines:
-            yield Source(name, form, lines)
+            yield QueryFile(name, form, lines)
 
 
 def input_format(name: str) -> str | None:
