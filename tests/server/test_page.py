@@ -178,7 +178,8 @@ def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
 
 def test_the_route_that_is_shown_is_marked(page: Any) -> None:
     pytest.importorskip("syntheseus", reason="Syntheseus is not installed")
-    reactions = [f"{acid}.Nc1ccccc1>>{_AMIDE}" for acid in (_ACID, _ACID.replace("O)CC1", "Cl)CC1"))]
+    acids = (_ACID, _ACID.replace("O)CC1", "Cl)CC1"))
+    reactions = [f"{acid}.Nc1ccccc1>>{_AMIDE}" for acid in acids]
     routes = [
         {"steps": [{"reaction": each, "log_prob": -0.1}], "log_prob": -0.1} for each in reactions
     ]
