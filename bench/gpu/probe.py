@@ -38,7 +38,7 @@ def run(place: Place) -> Iterator[Row]:
 
 def _conventions(place: Place) -> Iterator[Row]:
     """The same of tiny models: which kernels are launched depends on the convention."""
-    for convention in list(CONVENTIONS)[:: 1]:
+    for convention in list(CONVENTIONS)[::1]:
         spec = spec_of(convention)
         if spec.source_vocab_size != tiny.VOCABULARY.size:
             continue

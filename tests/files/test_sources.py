@@ -206,6 +206,14 @@ def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> No
     assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]
 
 
+@pytest.mark.parametrize("line", ["CC(=O) Cl . CCO", "C [C@H] ( N ) C ( = O ) O ala"])
+def test_a_line_that_is_partly_tokens_is_refused(line: str, tmp_path: Path) -> None:
+    refused, after = read(write(tmp_path / "a.smi", f"{line}\nCCO\t( a name )\n"))
+    error = f"{line!r} has tokens behind a blank: expected SMILES, or a token a word"
+    assert refused == Query("", error=error)
+    assert after == Query("CCO", "( a name )")
+
+
 def test_lines_before_tell_tokens_from_a_molecule_and_its_name(tmp_path: Path) -> None:
     """ "C N" is methylamine, or methane that is called N: never one of them by chance."""
     (refused,) = read(write(tmp_path / "a.smi", "C N\n"))
@@ -234,6 +242,11 @@ def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
     assert read(write(tmp_path / "b.smi", "C C O |r|\n")) == [Query("CCO")]
     with open_source(None, None, ["CCO |r|"]) as source:
         assert list(source.queries()) == [Query("CCO")]
+
+
+def test_tokens_of_models_are_not_tags(tmp_path: Path) -> None:
+    first, second = read(write(tmp_path / "a.txt", "<RX_1> C C O\nCCO\n"))
+    assert (first.smiles, second.smiles) == ("<RX_1>", "CCO")
 
 
 @pytest.mark.parametrize(

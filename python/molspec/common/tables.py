@@ -42,7 +42,8 @@ _KINDS = {
 _TEXT_KINDS = {
     "a file of reactions, without .rxn or .rdf in its name": rb"\s*\$(RXN|RDFILE)",
     "JSON": rb'\s*(\{|\[\s*["{\[\]])',
-    "XML or HTML": rb"\s*<",
+    # A tag that text follows is a token of a model, as in "<RX_1> C C O".
+    "XML or HTML": rb"\s*<(?![\w|/-]+>[ \t]+[^<\s])",
     "a MOL2 file": rb"\s*(#.*\s+)*@<TRIPOS>",
     "a PDB file": rb"(HEADER|COMPND|REMARK|CRYST1|HETATM|ATOM) {2,}",
     "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+\.\d+){3}",

@@ -42,6 +42,8 @@ _NAME_COLUMNS = (
     *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
     *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
 )
+#: Words that no name of a molecule has, but a line of tokens.
+_PUNCTUATION = frozenset("()=#.")
 #: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
 _TITLE = "smiles"
 
@@ -138,7 +140,10 @@ class Source:
             elif has_tokens is None and len(words) > 1 and not words[1].startswith("|"):
                 has_tokens = are_joined
             smiles, name = (*f"{joined}{tab}{more}".split(maxsplit=1), "", "")[:2]
-            if number or smiles.casefold() != _TITLE:
+            if not tab and any(word in _PUNCTUATION for word in name.split()):
+                fault = f"{line.strip()!r} has tokens behind a blank"
+                yield Query("", error=f"{fault}: expected SMILES, or a token a word")
+            elif number or smiles.casefold() != _TITLE:
                 yield Query(reaction_part(smiles, task), name.strip())
 
     def _of_reactions(self, task: Task | None) -> Iterator[Query]:
