@@ -40,7 +40,9 @@ void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32
 void Batch::check_prefix(const SearchSpec& spec, const std::vector<int32_t>& prefix) const {
   if (prefix.empty()) return;
   const int32_t eos = model_->roles().special().eos, longest = settings(spec).max_length - 1;
-  model_->roles().check_tokens(prefix);
+  for (const int32_t token_id : prefix)
+    require(token_id >= 0 && token_id < model_->roles().vocab_size(), "a token of target_prefix",
+            token_id, "0 to ", model_->roles().vocab_size() - 1);
   if (std::holds_alternative<ForcedSpec>(spec))
     throw_invalid("target_prefix is given with a target: expected one of them");
   if (std::find(prefix.begin(), prefix.end(), eos) != prefix.end())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,6 +68,29 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
     if not sequences:
         raise ValueError("source_ids is empty: expected at least one source")
     return sequences
+
+
+def read_prefixes(
+    target_prefix: Tensor | Sequence[Any] | None, pad_id: int, count: int
+) -> Sequence[Sequence[int]]:
+    """The prefix of each source: one of ids for all, or a list of them, padded on the right."""
+    if target_prefix is None:
+        return [()] * count
+    rows = target_prefix.tolist() if isinstance(target_prefix, Tensor) else target_prefix
+    try:
+        nested = [list(row) if isinstance(row, Iterable) else operator.index(row) for row in rows]
+        each = nested if any(isinstance(row, list) for row in nested) else [nested] * count
+        prefixes = [[operator.index(token_id) for token_id in row] for row in each]
+    except TypeError as error:
+        raise ValueError(
+            f"target_prefix is {rows!r}: expected a list of whole numbers, or one for each source"
+        ) from error
+    if len(prefixes) != count:
+        raise ValueError(f"target_prefix has {len(prefixes)} lists: expected {count}, one a source")
+    for prefix in prefixes:
+        while prefix and prefix[-1] == pad_id:
+            prefix.pop()
+    return prefixes
 
 
 def check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:

@@ -44,7 +44,7 @@ class Model:
         self.identity = Identity(
             checkpoint.fingerprint(), device, dtype, self.engine.packed.decoder_bytes
         )
-        self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary)
+        self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary, checkpoint.task)
         self._ngram = checkpoint.ngram
         spec_drafter = checkpoint.spec_drafter
         with torch.device("cpu"):  # whatever torch's default device
@@ -255,6 +255,8 @@ class Model:
         if options.drop_impossible and self.task is None:
             raise ValueError("drop_impossible is True: expected a model whose task is known")
         max_length = options.length_limit(self.spec.max_positions)
+        if options.target_prefix is not None:
+            self.reader.check_prefix(options.target_prefix, max_length)
         if options.drafter is not None:
             self.context.check(options.configuration)
         return DecodeConfig(options, self.identity, canonical, max_length)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from molspec.common.task import Task
 from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
 from molspec.text import (
@@ -18,6 +19,7 @@ from molspec.text import (
     check_text,
     other_spellings,
     sides_of,
+    spelt_alike,
     tokenize,
 )
 
@@ -28,9 +30,10 @@ _LONGEST_SPELLING = 4
 class QueryReader:
     """Reads queries for one model. Methods raise ValueError, naming the fault of a query."""
 
-    def __init__(self, spec: ModelSpec, vocabulary: Vocabulary) -> None:
+    def __init__(self, spec: ModelSpec, vocabulary: Vocabulary, task: Task | None = None) -> None:
         self.spec = spec
         self.vocabulary = vocabulary
+        self._writes_reactants = task == "retro" and vocabulary.atomwise
         self._begin, self._end = spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
         self._longest = spec.max_positions - len(self._begin) - len(self._end)
 
@@ -74,23 +77,71 @@ class QueryReader:
         text, source = self._read(query, canonical)
         if aligned and isinstance(target, str):  # without atom maps, and without a last dot
             target = canonicalise(target.strip(" .")) or target
-        pairs = [self._forced(source, target)]
+        pairs = [replace(source, token_ids=self._target_ids(target))]
         if aligned:
             for other in aligned_spellings(text, check_text(target)):
                 with suppress(ValueError):
-                    pairs.append(self._forced(source, other))
+                    pairs.append(replace(source, token_ids=self._target_ids(other)))
         return pairs
 
-    def _forced(self, source: Source, target: str) -> Source:
+    def prefixed(
+        self, query: str, canonical: bool, count: int, prefix: str, max_length: int
+    ) -> list[Source]:
+        """The views of a query whose answers begin with a text, or have a molecule as a reactant.
+
+        Then `count` spellings of both, those that are the most alike at their beginnings.
+        """
+        if not self._writes_reactants:
+            ids = self._prefix_ids(prefix, max_length)
+            return [replace(view, prefix=ids) for view in self.views(query, canonical, count)]
+        text, _ = self._read(query, canonical)
+        texts = [text, *(other_spellings(text, len(text)) if canonical else ())]
+        views: list[Source] = []
+        for spelt, reactant in spelt_alike(texts, self._reactant(prefix)):
+            if len(views) < count:
+                with suppress(ValueError):
+                    ids = self._prefix_ids(f"{reactant}.", max_length)
+                    views.append(replace(self.source(spelt), prefix=ids))
+        if not views:
+            raise ValueError(f"target_prefix is {prefix!r}: the model can read no spelling of it")
+        return views
+
+    def check_prefix(self, prefix: str, max_length: int) -> None:
+        """Raise ValueError, naming target_prefix, unless answers can begin with it."""
+        text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
+        self._prefix_ids(text, max_length)
+
+    def _reactant(self, prefix: str) -> str:
+        """The canonical SMILES of one molecule."""
+        try:
+            reactant = self.canonical(prefix.strip(" ."))
+        except ValueError as error:
+            raise ValueError(f"target_prefix is {prefix!r}: {error}") from error
+        if "." in reactant or ">" in reactant:
+            raise ValueError(f"target_prefix is {prefix!r}: expected one molecule")
+        return reactant
+
+    def _prefix_ids(self, text: str, max_length: int) -> list[int]:
+        limit = f"fewer than max_length {max_length}"
+        return self._target_ids(text, f"target_prefix is {text!r}", max_length, limit)
+
+    def _target_ids(
+        self,
+        target: str,
+        name: str = "target",
+        end: int | None = None,
+        limit: str = "the model's longest target",
+    ) -> list[int]:
+        """The ids of a text that the model writes, before `end`, by default its longest."""
         try:
             ids = self.vocabulary.encode(self._text(target))
         except ValueError as error:
-            raise ValueError(f"target: {error}") from error
+            raise ValueError(f"{name}: {error}") from error
         bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
         begin = [] if bos_id is None else [bos_id]
-        longest = self.spec.max_positions - 1 - len(begin)
-        _check_length(len(ids), longest, "target: ", "target")
-        return replace(source, token_ids=[*begin, *ids])
+        longest = (self.spec.max_positions if end is None else end) - 1 - len(begin)
+        _check_length(len(ids), longest, f"{name}: ", limit)
+        return [*begin, *ids]
 
     def _text(self, given: str) -> str:
         """Its text; learned pieces may be words, and blanks around them count."""
@@ -109,8 +160,8 @@ class QueryReader:
             raise ValueError(f"{error}, read as {text}") from error
 
 
-def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
+def _check_length(
+    token_count: int, longest: int, where: str = "", limit: str = "the model's longest source"
+) -> None:
     if token_count > longest:
-        raise ValueError(
-            f"{where}{token_count} tokens: expected at most {longest}, the model's longest {side}"
-        )
+        raise ValueError(f"{where}{token_count} tokens: expected at most {longest}, {limit}")

@@ -66,6 +66,19 @@ def aligned_spellings(query: str, target: str) -> list[str]:
     return list(found)[:_MOST]
 
 
+def spelt_alike(queries: Sequence[str], reactant: str) -> list[tuple[str, str]]:
+    """Spellings of a query, each with one of a molecule that may be among its reactants.
+
+    The pairs with the longest common beginning come first: both begin at the same atom there, as
+    models of root-aligned SMILES write the first molecule. Ring numbers may differ.
+    """
+    spellings = _from_each_atom(reactant)
+    texts = (*queries, *spellings)
+    tokens = {text: [_plain(token) for token in tokenize(text)] for text in texts}
+    pairs = product(queries, spellings)
+    return sorted(pairs, key=lambda pair: -common_length(*(tokens[text] for text in pair)))
+
+
 def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
     """The best spellings by each measure, alternately, with their places."""
     by_prefix = sorted(spellings, key=lambda each: (-each.prefix, each.prefix_place))[:_KEPT]
