@@ -51,12 +51,7 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
         raise ValueError(f"source_ids is a {kind}: expected a tensor or a list of lists")
     sequences = []
     for index, row in enumerate(source_ids):
-        try:
-            sequence = [operator.index(token_id) for token_id in row]
-        except TypeError as error:
-            raise ValueError(
-                f"source_ids[{index}] is {row!r}: expected a list of whole numbers"
-            ) from error
+        sequence = _ids(f"source_ids[{index}]", row)
         while sequence and sequence[-1] == pad_id:
             sequence.pop()
         if not sequence or pad_id in sequence or min(sequence) < 0 or max(sequence) > _LARGEST_ID:
@@ -70,27 +65,27 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
     return sequences
 
 
-def read_prefixes(
-    target_prefix: Tensor | Sequence[Any] | None, pad_id: int, count: int
-) -> Sequence[Sequence[int]]:
+def read_prefixes(target_prefix: Any, pad_id: int, count: int) -> list[list[int]]:
     """The prefix of each source: one of ids for all, or a list of them, padded on the right."""
-    if target_prefix is None:
-        return [()] * count
     rows = target_prefix.tolist() if isinstance(target_prefix, Tensor) else target_prefix
-    try:
-        nested = [list(row) if isinstance(row, Iterable) else operator.index(row) for row in rows]
-        each = nested if any(isinstance(row, list) for row in nested) else [nested] * count
-        prefixes = [[operator.index(token_id) for token_id in row] for row in each]
-    except TypeError as error:
-        raise ValueError(
-            f"target_prefix is {rows!r}: expected a list of whole numbers, or one for each source"
-        ) from error
+    rows = [*rows] if isinstance(rows, Iterable) else rows
+    if isinstance(rows, list) and any(isinstance(row, Iterable) for row in rows):
+        prefixes = [_ids(f"target_prefix[{index}]", row) for index, row in enumerate(rows)]
+    else:
+        prefixes = [_ids("target_prefix", () if rows is None else rows)] * count
     if len(prefixes) != count:
         raise ValueError(f"target_prefix has {len(prefixes)} lists: expected {count}, one a source")
     for prefix in prefixes:
         while prefix and prefix[-1] == pad_id:
             prefix.pop()
     return prefixes
+
+
+def _ids(name: str, row: Any) -> list[int]:
+    try:
+        return [operator.index(token_id) for token_id in row]
+    except TypeError as error:
+        raise ValueError(f"{name} is {row!r}: expected a list of whole numbers") from error
 
 
 def check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:

@@ -25,6 +25,8 @@ from molspec.text import (
 
 #: Maximum tokens of a spelling, with hydrogens and atom maps, for each token of the canonical form.
 _LONGEST_SPELLING = 4
+#: Other spellings of a query, and of a reactant, that are compared.
+_MOST_OTHERS = 63
 
 
 class QueryReader:
@@ -95,15 +97,16 @@ class QueryReader:
             ids = self._prefix_ids(prefix, max_length)
             return [replace(view, prefix=ids) for view in self.views(query, canonical, count)]
         text, _ = self._read(query, canonical)
-        texts = [text, *(other_spellings(text, len(text)) if canonical else ())]
+        texts = [text, *(other_spellings(text, _MOST_OTHERS) if canonical else ())]
+        reactant = self._reactant(prefix)
+        reactants = [reactant, *other_spellings(reactant, _MOST_OTHERS)]
         views: list[Source] = []
-        for spelt, reactant in spelt_alike(texts, self._reactant(prefix)):
-            if len(views) < count:
-                with suppress(ValueError):
-                    ids = self._prefix_ids(f"{reactant}.", max_length)
-                    views.append(replace(self.source(spelt), prefix=ids))
-        if not views:
-            raise ValueError(f"target_prefix is {prefix!r}: the model can read no spelling of it")
+        for spelt, reactant in spelt_alike(texts, reactants):
+            if len(views) == count:
+                break
+            with suppress(ValueError):
+                ids = self._prefix_ids(f"{reactant}.", max_length)
+                views.append(replace(self.source(spelt), prefix=ids))
         return views
 
     def check_prefix(self, prefix: str, max_length: int) -> None:

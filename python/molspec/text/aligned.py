@@ -66,16 +66,15 @@ def aligned_spellings(query: str, target: str) -> list[str]:
     return list(found)[:_MOST]
 
 
-def spelt_alike(queries: Sequence[str], reactant: str) -> list[tuple[str, str]]:
-    """Spellings of a query, each with one of a molecule that may be among its reactants.
+def spelt_alike(queries: Sequence[str], reactants: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of a query's spelling and that of a molecule which is to be its first reactant.
 
     The pairs with the longest common beginning come first: both begin at the same atom there, as
     models of root-aligned SMILES write the first molecule. Ring numbers may differ.
     """
-    spellings = _from_each_atom(reactant)
-    texts = (*queries, *spellings)
+    texts = (*queries, *reactants)
     tokens = {text: [_plain(token) for token in tokenize(text)] for text in texts}
-    pairs = product(queries, spellings)
+    pairs = product(queries, reactants)
     return sorted(pairs, key=lambda pair: -common_length(*(tokens[text] for text in pair)))
 
 
