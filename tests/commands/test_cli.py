@@ -130,10 +130,11 @@ def test_evaluate_counts_failed_queries_and_gives_status_1(
 
 def test_score_writes_the_log_probs_of_targets(run: Run, tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
-    table.write_text("product,reactants\nCC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\nCX,C\n")
+    table.write_text("id,product,reactants\nUS1,CC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\n2,CX,C\n")
     flags = ("--format", "jsonl", "--batch-size", "2")
     assert run("score", str(table), "--model", "retro", *flags) == 1
     first, second = (json.loads(line) for line in run.out.splitlines())
+    assert first["id"] == "US1"
     model = molspec.load("retro")
     (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"])
     assert first["predictions"][0]["smiles"] == "CC(=O)Cl.Nc1ccccc1"

@@ -13,6 +13,7 @@ pytest.importorskip(
 
 from aizynthfinder.aizynthfinder import AiZynthFinder
 from aizynthfinder.chem import SmilesBasedRetroReaction, TreeMolecule
+from aizynthfinder.utils.bonds import BrokenBonds
 from aizynthfinder.utils.exceptions import PolicyException, RejectionException
 from rdkit import Chem
 
@@ -22,15 +23,27 @@ from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+RETRO_STAR = "aizynthfinder.search.retrostar.search_tree.SearchTree"
+#: An amide, 2-4, and an ester, 9-10; either can be made last.
+MAPPED = (
+    "[CH3:1][C:2](=[O:3])[NH:4][c:5]1[cH:6][cH:7][c:8]([O:9][C:10](=[O:11])[CH3:12])[cH:13][cH:14]1"
+)
+AMIDE, ESTER = (2, 4), (9, 10)
+
+
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stock") / "stock.txt"
-    keys = map(Chem.MolToInchiKey, map(Chem.MolFromSmiles, STOCK.read_text().split()))
+    whole = ["CC(=O)Nc1ccc(O)cc1", "CC(=O)Oc1ccc(N)cc1", "CC(=O)OC(C)=O", "CC(=O)Cl"]
+    smiles = [*STOCK.read_text().split(), *whole]
+    keys = map(Chem.MolToInchiKey, map(Chem.MolFromSmiles, smiles))
     path.write_text("\n".join(keys) + "\n")
     return path
 
 
-def finder(stock: Path, algorithm: str = "mcts", **kwargs: Any) -> AiZynthFinder:
+def finder(
+    stock: Path, algorithm: str = "mcts", search: dict[str, Any] | None = None, **kwargs: Any
+) -> AiZynthFinder:
     """A finder that is configured as the module's docstring shows."""
     configured = AiZynthFinder(
         configdict={
@@ -39,6 +52,7 @@ def finder(stock: Path, algorithm: str = "mcts", **kwargs: Any) -> AiZynthFinder
                 "time_limit": 600,
                 "iteration_limit": EXPANSIONS,
                 "max_transforms": 6,
+                **(search or {}),
             },
             "expansion": {
                 "molspec": {
@@ -75,9 +89,7 @@ def routes(configured: AiZynthFinder, target: str) -> list[list[tuple[str, float
     )
 
 
-@pytest.mark.parametrize(
-    "algorithm", ["mcts", "aizynthfinder.search.retrostar.search_tree.SearchTree"]
-)
+@pytest.mark.parametrize("algorithm", ["mcts", RETRO_STAR])
 def test_repeated_searches_find_the_same_routes(stock: Path, algorithm: str) -> None:
     first, second = finder(stock, algorithm), finder(stock, algorithm)
     solved = 0
@@ -124,6 +136,65 @@ def test_filter_rejects_reactions_without_the_product(stock: Path) -> None:
     policy.apply(SmilesBasedRetroReaction(amide, reactants_str="CC(=O)Cl.Nc1ccccc1"))
     with pytest.raises(RejectionException, match="does not find"):
         policy.apply(SmilesBasedRetroReaction(amide, reactants_str="CCO.CCN"))
+
+
+def broken(configured: AiZynthFinder) -> list[set[tuple[int, int]]]:
+    """The bonds, of the amide and the ester, that each solved route breaks."""
+    configured.target_smiles = MAPPED
+    configured.tree_search()
+    configured.build_routes()
+    trees = [route["reaction_tree"] for route in configured.routes]
+    assert configured.extract_statistics()["is_solved"]
+    return [
+        {
+            bond
+            for reaction in tree.reactions()
+            for bond in BrokenBonds([AMIDE, ESTER])(reaction.to_smiles_based_retroreaction())
+        }
+        for tree in trees
+        if tree.is_solved
+    ]
+
+
+@pytest.mark.parametrize("algorithm", ["mcts", RETRO_STAR])
+def test_frozen_bonds_are_kept_and_routes_are_found(stock: Path, algorithm: str) -> None:
+    found = broken(finder(stock, algorithm))
+    assert {AMIDE} in found
+    assert {ESTER} in found
+    for frozen, other in ((AMIDE, ESTER), (ESTER, AMIDE)):
+        found = broken(finder(stock, algorithm, {"freeze_bonds": [[*frozen]]}))
+        assert found
+        assert all(bonds == {other} for bonds in found)
+
+
+def test_bonds_to_break_come_first(stock: Path) -> None:
+    rewards = {"search_rewards": ["state score", "broken bonds"]}
+    for bond in (AMIDE, ESTER):
+        search = {"break_bonds": [[*bond]], "algorithm_config": rewards}
+        configured = finder(stock, "mcts", search)
+        assert broken(configured)
+        best, *_, worst = sorted(
+            (tree for tree in configured.routes if tree["reaction_tree"].is_solved),
+            key=lambda tree: -tree["score"]["broken bonds"],
+        )
+        assert best["score"]["broken bonds"] == 1 > worst["score"]["broken bonds"]
+
+
+def test_maps_of_new_atoms_are_none_of_the_target(stock: Path) -> None:
+    policy = finder(stock).expansion_policy["molspec"]
+    target = TreeMolecule(parent=None, smiles=MAPPED)
+    numbers = set(target.mapping_to_index)
+    for reaction in policy.get_actions([target])[0]:
+        for reactant in reaction.reactants[0]:
+            kept = numbers & set(reactant.mapping_to_index)
+            for step in policy.get_actions([reactant])[0]:
+                for each in step.reactants[0]:
+                    assert numbers & set(each.mapping_to_index) <= kept
+                    for atom in each.mapped_mol.GetAtoms():
+                        if (number := atom.GetAtomMapNum()) in numbers:
+                            place = target.mapping_to_index[number]
+                            same = target.mapped_mol.GetAtomWithIdx(place)
+                            assert atom.GetSymbol() == same.GetSymbol()
 
 
 def test_a_configuration_without_a_model_is_refused(stock: Path) -> None:

@@ -24,13 +24,15 @@ _DRUG_SALTS = Path(__file__).with_name("drug_salts.tsv")
         ("[O-][N+](=O)c1ccccc1.O", "O=[N+]([O-])c1ccccc1", ("O",)),
         ("C[N+](C)(C)C.[I-]", "C[N+](C)(C)C", ("[I-]",)),
         ("CCO", "CCO", ()),
-        ("NCCN.NCCN", "NCCN.NCCN", ()),
+        ("NCCN.NCCN", "NCCN", ("NCCN",)),
         ("CCN.CCN.OS(=O)(=O)O", "CCN", ("O=S(=O)(O)O",)),
         ("CC[NH3+].CC(=O)[O-]", "CCN", ("CC(=O)[O-]",)),
         ("[Na+].CC(=O)[O-]", "CC(=O)O", ("[Na+]",)),
         ("[Na+].[Cl-]", "[Na+].[Cl-]", ()),
         ("[Na+].F[P-](F)(F)(F)(F)F", "[Na+].F[P-](F)(F)(F)(F)F", ()),
         ("CCN.F[P-](F)(F)(F)(F)F", "CCN", ("F[P-](F)(F)(F)(F)F",)),
+        ("NCCc1ccccc1~Cl", "NCCc1ccccc1", ("Cl",)),
+        ("CC(=O)O~[Pd]", "CC(=O)O~[Pd]", ()),  # a ligand, or another molecule
         ("X.[Na+]", "X.[Na+]", ()),
         ("C.\ud800", "C.\ud800", ()),
         ("CC(=O)Nc1ccccc1.Cl CCCC", "CC(=O)Nc1ccccc1.Cl CCCC", ()),  # a name is not part of it

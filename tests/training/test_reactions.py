@@ -135,8 +135,10 @@ def test_ions_that_a_tilde_joins_are_molecules() -> None:
     reaction = Reaction.parse("CC(=O)Cl.Nc1ccccc1.[K+]~[K+]~O=C([O-])[O-]>[Na+]~[OH-]>CC=O")
     smiles = [molecule.smiles for molecule in reaction.reactants + reaction.agents]
     assert sorted(smiles[2:]) == ["O=C([O-])[O-]", "[K+]", "[K+]", "[Na+]", "[OH-]"]
-    with pytest.raises(UnfitReactionError, match="not a molecule to RDKit"):
+    with pytest.raises(UnfitReactionError, match="a bond ~ within a molecule"):
         Reaction.parse("C1~CC~1.CCO>>CC=O")
+    with pytest.raises(UnfitReactionError, match="at a metal without charge"):
+        Reaction.parse("CCBr.CO~[Pd]>>CCOC")
 
 
 DATIVE = (

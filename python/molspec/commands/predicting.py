@@ -161,7 +161,7 @@ def score_command(
         )
 
     answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)
-    queries = (Query(row.query, target=row.target) for row in table)
+    queries = (Query(row.query, row.name, target=row.target) for row in table)
     status = jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
     raise typer.Exit(status)
 

@@ -39,6 +39,11 @@ _KINDS = {
     "not text": rb"(?s).*?\0",
 }
 #: Such kinds of text. A record of SDF may begin in any way: with its title.
+#: Columns of identifiers.
+NAME_COLUMNS = (
+    *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
+    *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
+)
 _TEXT_KINDS = {
     "a file of reactions, without .rxn or .rdf in its name": rb"\s*\$(RXN|RDFILE)",
     "JSON": rb'\s*(\{|\[\s*["{\[\]])',
@@ -202,6 +207,11 @@ def find_column(header: Sequence[str], name: str) -> int | None:
     if (count := names.count(name)) > 1:
         raise ValueError(f"{count} columns are called {name!r}: expected one")
     return names.index(name) if count else None
+
+
+def cell_at(cells: Sequence[str], index: int | None) -> str:
+    """A row's cell; "" if the table has no such column, or the row ends before it."""
+    return cells[index] if index is not None and index < len(cells) else ""
 
 
 def first_column(header: Sequence[str], names: Sequence[str]) -> int | None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from molspec.common.tables import check_rereadable, choose_column, read_cells
+from molspec.common.tables import (
+    NAME_COLUMNS,
+    cell_at,
+    check_rereadable,
+    choose_column,
+    first_column,
+    read_cells,
+)
 from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles
 from molspec.text.reactions import find_columns, reaction_part
@@ -20,11 +27,12 @@ _LAST = (("source",), ("target",))
 
 @dataclass(frozen=True)
 class Pair:
-    """A query, its target and its group, as they are in the table."""
+    """A query, its target and its group, as they are in the table; and its identifier there."""
 
     query: str
     target: str
     group: str = ""
+    name: str = field(default="", compare=False)
 
 
 class PairTable:
@@ -68,6 +76,7 @@ class PairTable:
         self.query_column, self.target_column = (
             header[index] if header else f"{index + 1}" for index in columns
         )
+        self._name = first_column(header, NAME_COLUMNS)
         self.group_column = None
         if group_column is not None:
             index = choose_column(path, header, "group_column", group_column, ())
@@ -79,10 +88,11 @@ class PairTable:
             if self._has_header:
                 next(rows, None)
             for _, cells in rows:
-                query, *others = (cells[i] if i < len(cells) else "" for i in self._columns)
+                query, *others = (cell_at(cells, index) for index in self._columns)
                 target, *group = map(str.strip, others)
                 yield Pair(
                     reaction_part(plain_smiles(query), self._task),
                     reaction_part(plain_smiles(target), self._task, answer=True),
                     *group,
+                    name=cell_at(cells, self._name).strip(),
                 )

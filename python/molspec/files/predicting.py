@@ -83,7 +83,7 @@ def score(
 
 def prepare_query(query: Query, main: bool) -> PreparedQuery:
     """The query, or with `main` the molecule of a salt; several molecules get an error."""
-    if main and "." in query.smiles:
+    if main and not {".", "~"}.isdisjoint(query.smiles):
         from molspec.text.salts import main_component
 
         try:
@@ -91,7 +91,8 @@ def prepare_query(query: Query, main: bool) -> PreparedQuery:
         except ValueError as error:
             return PreparedQuery(replace(query, error=str(error)), "")
         if removed:
-            return PreparedQuery(query, smiles, f"decoded as {smiles}, without {'.'.join(removed)}")
+            less = "once" if removed == (smiles,) else f"without {'.'.join(removed)}"
+            return PreparedQuery(query, smiles, f"decoded as {smiles}, {less}")
     return PreparedQuery(query, query.smiles)
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from molspec.common.console import STANDARD, UsageError
 from molspec.common.tables import (
     COMPRESSED,
+    NAME_COLUMNS,
     RXN_ENDINGS,
+    cell_at,
     choose_column,
     first_column,
     open_lines,
@@ -38,10 +40,6 @@ _RECORDS = ("sdf", "rxn")
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
-_NAME_COLUMNS = (
-    *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
-    *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
-)
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")
 #: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
@@ -180,9 +178,9 @@ class Source:
             further.append(first_column(header, optional))
         return (
             Query(
-                reaction_part(plain_smiles(_cell(cells, index)), task),
-                _cell(cells, names).strip(),
-                columns=tuple(_cell(cells, each).strip() for each in further),
+                reaction_part(plain_smiles(cell_at(cells, index)), task),
+                cell_at(cells, names).strip(),
+                columns=tuple(cell_at(cells, each).strip() for each in further),
             )
             for _, cells in rows
         )
@@ -215,14 +213,10 @@ def find_query_column(
     return choose_column(where, header, "column", column, defaults)
 
 
-def _cell(cells: Sequence[str], index: int | None) -> str:
-    return cells[index] if index is not None and index < len(cells) else ""
-
-
 def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
     if name is not None:
         return choose_column(where, header, "id_column", name, ())
-    return first_column(header, _NAME_COLUMNS)
+    return first_column(header, NAME_COLUMNS)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ stock:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from aizynthfinder.chem import SmilesBasedRetroReaction, TreeMolecule
@@ -24,9 +25,45 @@ from aizynthfinder.chem.reaction import RetroReaction
 from aizynthfinder.context.config import Configuration
 from aizynthfinder.context.policy import expansion_strategies, filter_strategies
 from aizynthfinder.utils.exceptions import RejectionException
+from rdkit import Chem
 
 from molspec.planners.expander import Expander
 from molspec.text import canonicalise
+from molspec.text.correspondence import corresponding_atoms
+
+
+class Reaction(SmilesBasedRetroReaction):
+    """A reaction whose reactants carry the atom maps of the product.
+
+    `freeze_bonds` and `break_bonds` follow the target's bonds by these. Atoms correspond by common
+    substructures, because the model gives no maps.
+    """
+
+    def _apply(self) -> tuple[tuple[TreeMolecule, ...], ...]:
+        outcomes: tuple[tuple[TreeMolecule, ...], ...] = super()._apply()
+        for reactants in outcomes:
+            _carry_maps(self.mol, reactants)
+        return outcomes
+
+
+def _carry_maps(product: TreeMolecule, reactants: Sequence[TreeMolecule]) -> None:
+    """Give atoms of the reactants the maps of the product, and others larger ones of their own.
+
+    Larger than all of the target, whose other atoms may be in another branch.
+    """
+    target = product
+    while target.parent is not None:
+        target = target.parent
+    numbers, of_target = (
+        [atom.GetAtomMapNum() for atom in each.mapped_mol.GetAtoms()] for each in (product, target)
+    )
+    fresh = count(1 + max(numbers + of_target))
+    same = corresponding_atoms([each.mapped_mol for each in reactants], product.mapped_mol)
+    maps = {place: numbers[atom] for atom, place in same.items()}
+    for index, reactant in enumerate(reactants):
+        for atom in reactant.mapped_mol.GetAtoms():
+            atom.SetAtomMapNum(maps.get((index, atom.GetIdx())) or next(fresh))
+        reactant.mapped_smiles = Chem.MolToSmiles(reactant.mapped_mol)
 
 
 class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
@@ -38,6 +75,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
 
     Priors are the answers' probabilities, normalised over the list; `policy_probability` of a
     reaction is the same, `log_prob` the model's own. `reset_cache` does not clear the cache.
+    Reactants carry the product's atom maps, which `freeze_bonds` and `break_bonds` need.
     """
 
     _required_kwargs = ("model",)
@@ -75,9 +113,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
                     "log_prob": prediction.log_prob,
                 }
                 actions.append(
-                    SmilesBasedRetroReaction(
-                        molecule, metadata=metadata, reactants_str=prediction.canonical
-                    )
+                    Reaction(molecule, metadata=metadata, reactants_str=prediction.canonical)
                 )
                 priors.append(prior)
         return actions, priors

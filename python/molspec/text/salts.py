@@ -9,7 +9,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.molecules import read_smiles, write_smiles
 from molspec.text.rings import too_many_rings
-from molspec.text.smiles import is_one_word, quiet
+from molspec.text.smiles import is_one_word, quiet, with_dots
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
 LONGEST = 1000
@@ -90,11 +90,13 @@ class _Part:
 def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     """Remove counter-ions and water, and neutralise the molecule that is left.
 
-    Returns it with the removed molecules, each once. A single molecule, an inorganic salt, a text
-    that is not SMILES, and one longer than LONGEST are returned unchanged.
+    Returns it with the removed molecules, each once: also itself if it is there twice. A single
+    molecule, an inorganic salt, a text that is not SMILES, and one longer than LONGEST are returned
+    unchanged.
 
     Raises ValueError for several molecules that are not a salt of one.
     """
+    smiles = with_dots(smiles)
     if "." not in smiles or len(smiles) > LONGEST or not is_one_word(smiles):
         return smiles, ()
     with quiet():
@@ -106,9 +108,11 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
         # A counter-ion that is alone with metals, as in sodium acetate, is the molecule.
         mains = [each for each in parts if parts[each].beside is None]
         mains = mains or [each for each in parts if parts[each].is_organic]
-        if len(parts) < 2 or not mains:
+        if len(found) < 2 or not mains:
             return smiles, ()
         main = mains[0]
+        if len(parts) == 1:
+            return main, (main,)
         others = tuple(sorted(parts.keys() - {main}))
         if not all(parts[each].is_beside(parts[main]) for each in others):
             raise ValueError(

@@ -131,7 +131,7 @@ def check_text(smiles: object) -> str:
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
     if not is_text(smiles):
         raise InvalidSmilesError("no text: holds half a surrogate pair")
-    if not (text := plain_smiles(smiles).strip()):
+    if not (text := plain_smiles(smiles).strip(" .\t\r\n")):
         raise InvalidSmilesError("empty: expected a SMILES string")
     # Other spellings of hydrogen and of ring numbers, which no model has seen.
     text = _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
@@ -172,6 +172,22 @@ def check_sides(sides: Sequence[str]) -> None:
             ends = (bond.GetBeginAtom(), bond.GetEndAtom())
             if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
                 raise InvalidSmilesError(f"a bond ~ at a metal: {side}: expected a dot, or a bond")
+
+
+def with_dots(text: str) -> str:
+    """SMILES with a dot for each bond `~` between whole molecules, as between the ions of a salt.
+
+    Unchanged if a `~` is within a branch or a ring, or at a metal without charge.
+    """
+    if "~" not in text or any(
+        _canonical_part(part) is None for part in text.replace("~", ".").split(".")
+    ):
+        return text
+    try:
+        check_sides([text])
+    except InvalidSmilesError:
+        return text
+    return text.replace("~", ".")
 
 
 def canonical_query(smiles: object) -> str:

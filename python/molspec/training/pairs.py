@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -11,7 +10,7 @@ from random import Random
 from molspec.text import reaction_sides
 from molspec.training.config import PrepareOptions
 from molspec.training.oxygens import map_by_bonds
-from molspec.training.reactions import Reaction, Row
+from molspec.training.reactions import Reaction, Row, molecules
 from molspec.training.rooting import (
     Molecule,
     UnfitReactionError,
@@ -66,7 +65,7 @@ def product_alone(row: Row) -> str:
     """The product of a reaction whose other side may be unfit; "" if it is unreadable."""
     right = reaction_sides(row.reaction)[-1]
     try:
-        return _joined([Molecule.parse(part) for part in re.split("[.~]", right) if part])
+        return _joined(molecules(right))
     except UnfitReactionError:
         return ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -21,6 +20,7 @@ from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
 from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reaction_of
 from molspec.text.rxn import read_rxn
+from molspec.text.smiles import with_dots
 from molspec.training.rooting import Molecule, UnfitReactionError
 
 #: Names of columns with a model's source and target.
@@ -57,10 +57,7 @@ class Reaction:
         sides = reaction_sides(text)
         if len(sides) != 3:
             raise UnfitReactionError("not a reaction SMILES")
-        # A bond ~ joins the ions of a salt: in a molecule it is refused, as its ends are alone.
-        reactants, agents, products = (
-            tuple(Molecule.parse(part) for part in re.split("[.~]", side) if part) for side in sides
-        )
+        reactants, agents, products = (tuple(molecules(side)) for side in sides)
         if not reactants:
             raise UnfitReactionError("no reactants")
         before = {molecule.smiles for molecule in reactants + agents}
@@ -68,6 +65,13 @@ class Reaction:
         if not new:
             raise UnfitReactionError("no new product")
         return cls(reactants, agents, new)
+
+
+def molecules(side: str) -> Iterator[Molecule]:
+    """The molecules of a reaction's side. Raises UnfitReactionError."""
+    if "~" in (side := with_dots(side)):
+        raise UnfitReactionError("a bond ~ within a molecule, or at a metal without charge")
+    return (Molecule.parse(part) for part in side.split(".") if part)
 
 
 def read_rows(
