@@ -99,6 +99,12 @@ def test_a_model_of_products_writes_the_text_first(model: Model) -> None:
     assert free.log_prob_after_prefix is None
 
 
+def test_the_last_dot_of_a_text_counts() -> None:
+    for prefix, begin in (("CC.", "CC."), ("CC. ", "CC."), ("C C (", "CC(")):
+        (result,) = load("product").predict(["CCO"], target_prefix=prefix, max_length=9)
+        assert result.predictions[0].smiles.startswith(begin)
+
+
 def test_a_model_whose_decoder_writes_bos_first_writes_it_before_the_prefix() -> None:
     checkpoint = tiny.checkpoint()
     spec = replace(checkpoint.spec, start_id=checkpoint.vocabulary.eos_id, target_bos=True)
@@ -137,7 +143,7 @@ def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> N
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             each.predict(["CCO"], target_prefix=value, max_length=4)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="^target_prefix is given with a target: expected one"):
+    with pytest.raises(ValueError, match=r"^target_prefix is given with a target: expected one"):
         Decoder(model).submit("C", PredictOptions(target_prefix="C"), target="CC")
 
 

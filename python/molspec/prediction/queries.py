@@ -94,7 +94,7 @@ class QueryReader:
         Then `count` spellings of both, those that are the most alike at their beginnings.
         """
         if not self._writes_reactants:
-            ids = self._prefix_ids(prefix, max_length)
+            ids = self._target_ids(prefix, max_length)
             return [replace(view, prefix=ids) for view in self.views(query, canonical, count)]
         text, _ = self._read(query, canonical)
         texts = [text, *(other_spellings(text, _MOST_OTHERS) if canonical else ())]
@@ -105,14 +105,14 @@ class QueryReader:
             if len(views) == count:
                 break
             with suppress(ValueError):
-                ids = self._prefix_ids(f"{reactant}.", max_length)
+                ids = self._target_ids(f"{reactant}.", max_length)
                 views.append(replace(self.source(spelt), prefix=ids))
         return views
 
     def check_prefix(self, prefix: str, max_length: int) -> None:
         """Raise ValueError, naming target_prefix, unless answers can begin with it."""
         text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
-        self._prefix_ids(text, max_length)
+        self._target_ids(text, max_length)
 
     def _reactant(self, prefix: str) -> str:
         """The canonical SMILES of one molecule."""
@@ -124,35 +124,31 @@ class QueryReader:
             raise ValueError(f"target_prefix is {prefix!r}: expected one molecule")
         return reactant
 
-    def _prefix_ids(self, text: str, max_length: int) -> list[int]:
-        limit = f"fewer than max_length {max_length}"
-        return self._target_ids(text, f"target_prefix is {text!r}", max_length, limit)
-
-    def _target_ids(
-        self,
-        target: str,
-        name: str = "target",
-        end: int | None = None,
-        limit: str = "the model's longest target",
-    ) -> list[int]:
-        """The ids of a text that the model writes, before `end`, by default its longest."""
+    def _target_ids(self, target: str, max_length: int | None = None) -> list[int]:
+        """The ids of a target; with max_length those of a text that targets begin with."""
+        name, end, limit = "target", self.spec.max_positions, "the model's longest target"
+        if max_length is not None:
+            name, end = f"target_prefix is {target!r}", max_length
+            limit = f"fewer than max_length {max_length}"
         try:
-            ids = self.vocabulary.encode(self._text(target))
+            ids = self.vocabulary.encode(self._text(target, last_dot=max_length is not None))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
         begin = [] if bos_id is None else [bos_id]
-        longest = (self.spec.max_positions if end is None else end) - 1 - len(begin)
-        _check_length(len(ids), longest, f"{name}: ", limit)
+        _check_length(len(ids), end - 1 - len(begin), f"{name}: ", limit)
         return [*begin, *ids]
 
-    def _text(self, given: str) -> str:
-        """Its text; learned pieces may be words, and blanks around them count."""
+    def _text(self, given: str, last_dot: bool = False) -> str:
+        """Its text, without a last dot unless that counts.
+
+        Learned pieces may be words, and blanks around them count.
+        """
         text = check_text(given)
         if not self.vocabulary.atomwise:
             return given.strip("\r\n")
         check_notation(text)
-        return text
+        return f"{text}." if last_dot and given.rstrip().endswith(".") else text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:
         try:
