@@ -166,7 +166,9 @@ def syntheseus(session: nox.Session) -> None:
 @nox.session
 def aizynthfinder(session: nox.Session) -> None:
     """Search with AiZynthFinder, and read plans in tools for routes."""
-    session.install(".[test]", *AIZYNTHFINDER, "reaction-utils", "retrocast==0.8.3")
+    session.install(
+        ".[test]", *AIZYNTHFINDER, "reaction-utils", "retrocast==0.8.3", "renkin==1.0.15"
+    )
     session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from molspec.commands import cli, jobs
@@ -23,6 +24,7 @@ class FakeModel:
     task = "product"
     device = "cpu"
     canonical_queries = True
+    reader = SimpleNamespace(reads_smiles=True)
 
     def __init__(self) -> None:
         from molspec.prediction.config import Identity

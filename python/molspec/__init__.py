@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from molspec.common.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from molspec import drafting
@@ -58,23 +60,16 @@ _HOMES = {
     "Vocabulary": "molspec.text",
     "compile": "molspec.drop_in.compile",
     "decode": "molspec.drop_in.decode",
+    "drafting": "molspec.drafting",
     "get_num_threads": "molspec.engine.ops",
+    "load": "molspec.prediction.model",
+    "Model": "molspec.prediction.model",
+    "ops": "molspec.engine.ops",
     "set_num_threads": "molspec.engine.ops",
 }
 
-_MODULES = {"drafting": "molspec.drafting", "ops": "molspec.engine.ops"}
+__getattr__ = imported_when_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def __getattr__(name: str) -> Any:
-    """Import torch only when a name that needs it is used: `molspec --help` is quick."""
-    if name not in __all__:
-        raise AttributeError(f"module 'molspec' has no attribute {name!r}")
-    from importlib import import_module
-
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    return getattr(import_module(_HOMES.get(name, "molspec.prediction.model")), name)

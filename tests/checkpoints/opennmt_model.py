@@ -206,7 +206,7 @@ def _vocabularies(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> Any:
     source, target = list(model.source), list(model.target)
     if model.version.startswith("3.5"):
         return {"src": source, "tgt": target, "data_task": "seq2seq", "decoder_start_token": "<s>"}
-    vocab = _stand_in("torchtext.vocab", "Vocab", monkeypatch)
+    vocab = stand_in("torchtext.vocab", "Vocab", monkeypatch)
     sides = {"src": vocab(), "tgt": vocab()}
     for side, tokens in (("src", source), ("tgt", target)):
         sides[side].itos = tokens
@@ -214,8 +214,8 @@ def _vocabularies(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> Any:
         sides[side].freqs = collections.Counter(tokens)
     if model.version == "0.4.1":
         return [*sides.items(), ("indices", vocab())]
-    field = _stand_in("torchtext.data.field", "Field", monkeypatch)
-    multi_field = _stand_in("onmt.inputters.text_dataset", "TextMultiField", monkeypatch)
+    field = stand_in("torchtext.data.field", "Field", monkeypatch)
+    multi_field = stand_in("onmt.inputters.text_dataset", "TextMultiField", monkeypatch)
     fields = {}
     for side in sides:
         inner, fields[side] = field(), multi_field()
@@ -224,7 +224,7 @@ def _vocabularies(model: OpenNMT, monkeypatch: pytest.MonkeyPatch) -> Any:
     return fields
 
 
-def _stand_in(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> type:
+def stand_in(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> type:
     """A class that pickles under the name of a library's class while the patch is active."""
     stand_in = type(name, (), {"__module__": module})
     parts = module.split(".")

@@ -69,6 +69,11 @@ def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     for number, name in enumerate(VOCABULARIES):
         converted = convert(folder, folder / str(number), vocabulary=folder / name)
         assert read(folder / str(number)).vocabulary.tokens == converted.vocabulary.tokens == TOKENS
+    with pytest.raises(CheckpointError, match="expected a Chemformer"):
+        read(folder / "0", folder / "bart_vocab.json")
+    (folder / "empty.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"empty.json: expected an object with 'vocabulary'"):
+        read(folder, folder / "empty.json")
     with pytest.raises(CheckpointError, match=r"other\.txt: No such file"):
         read(folder, folder / "other.txt")
     (folder / "bart_vocab.txt").unlink()

@@ -138,7 +138,7 @@ class TestWithSyntheseus:
 
     def test_a_stock_without_molecules_is_refused(self, run: Run, tmp_path: Path) -> None:
         stock = tmp_path / "stock.smi"
-        for text, message in (("", "there is none"), ("C(\n", "; entry 1, 'C(' is none to RDKit")):
+        for text, message in (("", "found none"), ("C(\n", "; entry 1, 'C(' is none to RDKit")):
             stock.write_text(text)
             assert run("plan", TARGETS[0], "--stock", str(stock)) == 2
             assert message in run.err

@@ -14,7 +14,7 @@ from tests.conftest import Run
 def test_a_file_of_keys_may_begin_with_a_byte_order_mark(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    started: list[serving.Settings] = []
+    started: list[serving.ServerSettings] = []
     monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
     monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
     (tmp_path / "keys").write_text("one\n\n two \n", encoding="utf-8-sig")
@@ -33,7 +33,7 @@ def test_what_no_browser_sends_is_not_an_origin(run: Run, origin: str) -> None:
 def test_every_origin_is_refused_with_keys(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    started: list[serving.Settings] = []
+    started: list[serving.ServerSettings] = []
     monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
     monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
     (tmp_path / "keys").write_text("one\n")

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,6 +106,42 @@ def test_an_item_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
     assert (tmp_path / "13").read_text() == "xxx"
 
 
+def test_a_death_counts_for_begun_items_alone(tmp_path: Path) -> None:
+    """Item 5 is behind 0, which kills its worker, and is then killed twice from elsewhere."""
+
+    def killed(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            if item in (0, 5):
+                with (tmp_path / str(item)).open("a") as log:
+                    log.write("x")
+                if item == 0 or (tmp_path / "5").stat().st_size < 3:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            yield item * item + 1
+
+    found = list(in_processes(killed, range(8), 1, lost, piece=8))
+    assert found == [0, *(item * item + 1 for item in range(1, 8))]
+
+
+@pytest.mark.parametrize(("deaths", "expected"), [(9, 5), (10, -2)])
+def test_an_item_whose_workers_die_before_it_begins_fails_at_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, expected: int
+) -> None:
+    log, parent, receive = tmp_path / "deaths", os.getpid(), Connection.recv
+    log.touch()
+
+    def received(self: Connection) -> Any:
+        message = receive(self)
+        if os.getpid() != parent and log.stat().st_size < deaths:
+            log.write_text(log.read_text() + "x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return message
+
+    monkeypatch.setattr(Connection, "recv", received)
+    found = list(in_processes(lambda items: (item + 3 for item in items), [2], 1, lost))
+    assert found == [expected]
+    assert log.stat().st_size == deaths
+
+
 def test_workers_that_die_at_once_end_the_stream() -> None:
     def exit_at_start(items: Iterator[int]) -> Iterator[int]:
         os._exit(1)
@@ -114,7 +152,7 @@ def test_workers_that_die_at_once_end_the_stream() -> None:
 
 
 def test_a_stream_that_gets_no_workers_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: object) -> None:
+    def refuse(self: object, place: int) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     forked: list[int] = []

@@ -5,13 +5,14 @@ import gzip
 import lzma
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from molspec.common import tables
 from molspec.common.tables import LONGEST_LINE, read_cells
 from molspec.files import Query, open_source
-from molspec.files.sources import Source
+from molspec.files.sources import QueryFile
 
 
 def read(path: Path | None, form: str | None = None, *columns: str | None) -> list[Query]:
@@ -35,9 +36,44 @@ def test_smiles_file_is_read_with_names(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_that_are_not_utf_8_are_replaced(tmp_path: Path) -> None:
-    (tmp_path / "a.smi").write_bytes(b"X\xff caf\xe9\n")
-    assert read(tmp_path / "a.smi") == [Query("X\ufffd", "caf\ufffd")]
+def test_an_identifier_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.smi").write_bytes(b"X\xff x\nCO caf\xe9\n")
+    error = "'caf\ufffd' was not UTF-8: expected a file in UTF-8"
+    expected = [Query("X\ufffd", "x"), Query("CO", "caf\ufffd", error=error)]
+    assert read(tmp_path / "a.smi") == expected
+
+
+def _smiles(table: Path, column: str | None, task: Any) -> list[str]:
+    with open_source(str(table)) as source:
+        return [query.smiles for query in source.queries(column, task=task)]
+
+
+def test_reagents_beside_reactants_belong_to_the_query_for_a_product(tmp_path: Path) -> None:
+    table = write(tmp_path / "a.csv", "REACTANT,REAGENT,PRODUCT\nCC=O,[Na+],CCO\nCC=O,,CCO\n")
+    found = {
+        (column, task): _smiles(table, column, task)
+        for column, task in ((None, "product"), ("REACTANT", "product"), (None, "retro"))
+    }
+    assert found == {
+        (None, "product"): ["CC=O.[Na+]", "CC=O"],
+        ("REACTANT", "product"): ["CC=O", "CC=O"],
+        (None, "retro"): ["CCO", "CCO"],
+    }
+
+
+def test_only_a_tab_ends_a_query_of_learned_pieces(tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.txt", "A:C B: \n A:C B: \t\nA:C B:\tmine\n A:CB:\n")
+    with open_source(str(lines)) as source:
+        refused, *found = source.queries(atomwise=False)
+    assert refused.error is not None
+    assert "expected a tab behind the query" in refused.error
+    assert found == [Query(" A:C B: "), Query("A:C B:", "mine"), Query(" A:CB:")]
+
+
+def test_coordinates_are_not_names(tmp_path: Path) -> None:
+    refused, named = read(write(tmp_path / "a.smi", "C 0.896 -0.07 -0.01\nC 1 2 3\n"))
+    error = "'C 0.896 -0.07 -0.01' has coordinates: expected SMILES"
+    assert (refused, named) == (Query("", error=error), Query("C", "1 2 3"))
 
 
 def test_tables_are_read_by_column(tmp_path: Path) -> None:
@@ -331,4 +367,4 @@ def test_a_line_is_read_before_the_next_is_there(tmp_path: Path) -> None:
         yield "CO\tmethanol\n"
         pytest.fail("a program that waits for an answer would wait for ever")
 
-    assert next(Source("-", "smi", lines()).queries(task="retro")) == Query("CO", "methanol")
+    assert next(QueryFile("-", "smi", lines()).queries(task="retro")) == Query("CO", "methanol")

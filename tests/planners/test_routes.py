@@ -86,6 +86,15 @@ def test_retrocast_reads_the_trees() -> None:
     assert read["route"]["target"]["smiles"] == "CC(=O)Nc1ccccc1"
 
 
+def test_renkin_reads_the_trees() -> None:
+    audit_route = pytest.importorskip("renkin").audit_route
+    report = audit_route(json.dumps([first_tree()]), "auto", "\n".join(ROUTE.leaves))
+    (read,) = json.loads(report)["routes"]
+    assert read["route_tree_parseable"]
+    assert read["reaction_steps_parseable"]
+    assert read["stock_validation"]["status"] == "pass"
+
+
 def first_tree() -> dict[str, Any]:
     (tree,) = json.loads(written("trees").splitlines()[0])["trees"]
     return tree

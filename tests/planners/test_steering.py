@@ -9,7 +9,7 @@ import pytest
 
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.routes import Limits, Route, Step
+from molspec.planners.routes import Route, SearchLimits, Step
 from molspec.prediction.results import Prediction, Result
 
 AMIDE = "O=C(NCc1ccccc1)c1ccc(OCc2ccccc2)cc1"
@@ -32,7 +32,7 @@ STOCK = (
 )
 def test_wrong_limits_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Limits(**values)
+        SearchLimits(**values)
 
 
 def test_depth_is_that_of_the_longest_row() -> None:
@@ -49,6 +49,15 @@ def test_a_change_of_stereo_alone_is_not_a_step(task: str, left: int) -> None:
     model: Any = SimpleNamespace(task=task)
     (found,) = Expander(model, cache=cache).predict([result.query])
     assert [each.smiles for each in found.predictions] == [*answers[-left:]]
+
+
+def test_a_step_that_makes_an_element_is_dropped() -> None:
+    answers = tuple(Prediction(each, -1.0) for each in ("CC(=O)O", "CC(=O)O.Nc1ccccc1"))
+    result = Result("CC(=O)Nc1ccccc1", answers, task="retro")
+    cache: Any = SimpleNamespace(predict=lambda model, queries, options: [result])
+    model: Any = SimpleNamespace(task="retro")
+    (found,) = Expander(model, cache=cache).predict([result.query])
+    assert found.predictions == answers[1:]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +84,7 @@ class TestWithSyntheseus:
         from molspec.planners.syntheseus import BackwardModel
 
         model = BackwardModel(expander=expander, default_num_results=10, use_cache=True)
-        given = Limits(**{"expansions": 20, "seconds": 600, **limits})
+        given = SearchLimits(**{"expansions": 20, "seconds": 600, **limits})
         return Planner(model, stock, given, algorithm)
 
     def test_bonds_are_followed_by_their_atoms(self) -> None:
@@ -83,14 +92,14 @@ class TestWithSyntheseus:
         from molspec.text import canonical_query
 
         target = canonical_query(MAPPED)
-        by_map = marked(target, MAPPED, Limits(keep_bonds="3-7", break_bonds=""))
-        assert by_map == marked(target, AMIDE, Limits(keep_bonds="2-1"))
+        by_map = marked(target, MAPPED, SearchLimits(keep_bonds="3-7", break_bonds=""))
+        assert by_map == marked(target, AMIDE, SearchLimits(keep_bonds="2-1"))
         coupling = ("NCc1ccccc1", "O=C(Cl)c1ccc(OCc2ccccc2)cc1")
         assert reactants_of(by_map, coupling) is None
         ether = ("BrCc1ccccc1", "O=C(NCc1ccccc1)c1ccc(O)cc1")
         bromide, phenol = reactants_of(by_map, ether) or ()
         assert (bromide.identifier, phenol.identifier) == ("", "keep:1-2")
-        to_break = marked(target, MAPPED, Limits(break_bonds="3-7"))
+        to_break = marked(target, MAPPED, SearchLimits(break_bonds="3-7"))
         assert [must_be_made(each) for each in (to_break, by_map, bromide)] == [True, False, False]
         assert is_followed(to_break, Route((Step(target, coupling, 0),)))
         assert not is_followed(to_break, Route((Step(target, ether, 0),)))
@@ -122,6 +131,11 @@ class TestWithSyntheseus:
             f"keep_bonds is {bonds!r}: expected bonds between the target's atoms, counted from 0"
         )
         assert "the target's atom maps" in planner.plan(Query(MAPPED)).error
+
+    def test_a_map_of_two_atoms_is_an_error(self, expander: Expander) -> None:
+        planner = self.planner(expander, keep_bonds="1-3")
+        plan = planner.plan(Query("[CH3:1][C:1](=O)[NH:3]c1ccccc1"))
+        assert plan.error == "keep_bonds is '1-3': 1 maps several atoms"
 
     @pytest.mark.parametrize("algorithm", ["retro-star", "mcts"])
     def test_a_target_in_stock_is_planned_all_the_same(

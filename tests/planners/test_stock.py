@@ -52,14 +52,14 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
         "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
     )
     from molspec.planners.expander import Expander
-    from molspec.planners.routes import Limits
+    from molspec.planners.routes import SearchLimits
     from molspec.planners.search import Planner
     from molspec.planners.syntheseus import BackwardModel
 
     (tmp_path / "stock.smi").write_text("[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1 hcl\n")
     stock = read_stock(tmp_path / "stock.smi")
     model = BackwardModel(expander=Expander.load("retro", dtype="int8"), use_cache=True)
-    planner = Planner(model, stock, Limits(routes=1, seconds=600, expansions=3))
+    planner = Planner(model, stock, SearchLimits(routes=1, seconds=600, expansions=3))
     for target in ("CC(=O)[O-].[Na+]", "NCc1ccccc1.Cl"):
         plan = planner.plan(Query(target))
         assert plan.is_in_stock
@@ -143,6 +143,12 @@ def test_prices_are_carried_through(tmp_path: Path, name: str, text: str, match:
     assert stock.get("CCO") == ("ethanol" if match == "exact" else "ethanol, CCO")
 
 
+def test_numbers_by_molecule_are_prices(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"OCC": 1.5, "NCCN": "a name"}')
+    stock = read_stock(tmp_path / "a.json")
+    assert (stock.prices, stock["NCCN"]) == ({"CCO": "1.5"}, "a name")
+
+
 @pytest.mark.parametrize("text", ['["OCC", "NCCN"]', '{"OCC": "ethanol", "NCCN": null}'])
 def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     with gzip.open(tmp_path / "a.json.gz", "wt") as stream:
@@ -157,7 +163,7 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     [
         ("3", "expected a list of molecules, or their names by molecule"),
         ("{", "a.json is not JSON: "),
-        ("[]", "expected molecules for sale, there is none"),
+        ("[]", "expected molecules for sale, found none"),
         ('{"smiles": {"0": "CCO"}}', "entry 1, 'smiles' is none to RDKit"),
     ],
 )

@@ -20,7 +20,7 @@ from syntheseus import Bag, Molecule
 from molspec import PredictOptions
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.routes import Limits
+from molspec.planners.routes import SearchLimits
 from molspec.planners.search import ALGORITHMS, Planner
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, main
@@ -107,7 +107,7 @@ def test_routes_do_not_depend_on_cache_or_batch(
     retro: Model, algorithm: str, tmp_path: Path
 ) -> None:
     """Routes and numbers of expansions are equal: repeated, from a file, and in other batches."""
-    limits = Limits(routes=2, seconds=math.inf, expansions=EXPANSIONS)
+    limits = SearchLimits(routes=2, seconds=math.inf, expansions=EXPANSIONS)
     cache = AnswerCache(path=tmp_path / "answers.sqlite")
     expanders = [
         Expander(retro),
@@ -139,7 +139,7 @@ from pathlib import Path
 from molspec import load
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.routes import Limits
+from molspec.planners.routes import SearchLimits
 from molspec.planners.search import ALGORITHMS, Planner
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel
@@ -152,7 +152,7 @@ class Recorded(Expander):
 expander, stock = Recorded(load("retro", dtype="int8")), read_stock(Path(sys.argv[1]))
 for algorithm in ALGORITHMS:
     backward = BackwardModel(expander=expander, default_num_results=5, use_cache=True)
-    limits = Limits(routes=5, seconds=math.inf, expansions=32)
+    limits = SearchLimits(routes=5, seconds=math.inf, expansions=32)
     print(Planner(backward, stock, limits, algorithm).plan(Query(sys.argv[2])).routes)
 """
 
@@ -173,7 +173,10 @@ def test_improbable_routes_are_left_out(retro: Model) -> None:
     """The search ends without looking for less probable routes."""
     plans = [
         Planner(
-            backward(retro), read_stock(STOCK), Limits(5, math.inf, 48, min_share), "retro-star"
+            backward(retro),
+            read_stock(STOCK),
+            SearchLimits(5, math.inf, 48, min_share),
+            "retro-star",
         ).plan(Query(TARGETS[3]))
         for min_share in (0.0, 0.3)
     ]
@@ -183,7 +186,7 @@ def test_improbable_routes_are_left_out(retro: Model) -> None:
     assert 0 < len(probable) < len(every)
     assert plans[1].expansions < 48  # no other route can follow
     with pytest.raises(ValueError, match="min_share is 2: expected 0 to 1"):
-        Limits(min_share=2)
+        SearchLimits(min_share=2)
 
 
 def test_search_command_solves_targets(tmp_path: Path) -> None:

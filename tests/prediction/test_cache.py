@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
@@ -288,6 +289,14 @@ def test_errors_are_not_stored(tiny_model: Model, monkeypatch: pytest.MonkeyPatc
     for query, count in ((long, 0), ("C" * 200, 3)):
         (found,) = cache.predict(tiny_model, [query], OPTIONS)
         assert len(found.predictions) == count
+
+
+def test_a_copied_cache_opens_the_same_file(tiny_model: Model, tmp_path: Path) -> None:
+    for path, stored in ((None, 0), (tmp_path / "answers", 1)):
+        cache = AnswerCache(7, path)
+        cache.predict(tiny_model, ["CCO"], PredictOptions())
+        again = pickle.loads(pickle.dumps(cache))
+        assert (again.capacity, len(again)) == (7, stored)
 
 
 def test_a_cache_that_is_dropped_is_closed() -> None:

@@ -183,8 +183,8 @@ def test_checkpoint_stores_whether_queries_are_canonical(tmp_path: Path) -> None
 
 def test_canonical_queries_of_learned_pieces_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint: Checkpoint = tiny.checkpoint()
-    pieces = tiny.model()
     monkeypatch.setattr(type(checkpoint.vocabulary), "atomwise", PieceVocabulary.atomwise)
+    pieces = tiny.model()
     with pytest.raises(CheckpointError, match=r"for a vocabulary of learned pieces$"):
         replace(checkpoint, canonical_queries=True)
     with pytest.raises(ValueError, match=r"^canonical_queries is True: expected False, the model"):

@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from molspec.common.console import one_line_errors
 from molspec.server import serving
 from molspec.server.limits import Limits
-from molspec.server.serving import Settings
+from molspec.server.serving import ServerSettings
 
 
 @dataclass(frozen=True)
-class Broken(Settings):
+class Broken(ServerSettings):
     """Its models are damaged, or end the process that loads them."""
 
     is_wrong: bool = True
@@ -31,7 +31,7 @@ class Broken(Settings):
 
 
 @dataclass(frozen=True)
-class Stuck(Settings):
+class Stuck(ServerSettings):
     """Its models never stop: their threads are in native code."""
 
     def app(self) -> FastAPI:

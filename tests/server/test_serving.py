@@ -20,7 +20,7 @@ import pytest
 
 from molspec import checkpoints
 from molspec.server import serving
-from molspec.server.serving import Settings, listen
+from molspec.server.serving import ServerSettings, listen
 from tests import tiny
 from tests.conftest import Run
 
@@ -148,7 +148,7 @@ def test_wrong_arguments_give_a_one_line_error(run: Run, arguments: str, told: s
 def test_a_local_server_allows_its_own_host_names(
     run: Run, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    started: list[Settings] = []
+    started: list[ServerSettings] = []
     monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
     monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
     for flags in ((), ("--allowed-host", "a.example")):

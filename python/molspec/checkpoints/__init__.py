@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -64,6 +65,8 @@ def _read(path: Path, vocabulary: Path | None) -> Checkpoint:
     if any(path.glob(_DEEPSPEED)) or any(path.glob(f"*/{_DEEPSPEED}")):
         raise CheckpointError("a folder of DeepSpeed: expected the one file of zero_to_fp32.py")
     if vocabulary is not None:
+        if not lightning.recognises(path):
+            raise CheckpointError(f"vocabulary is {str(vocabulary)!r}: expected a Chemformer")
         return chemformer.read(path, vocabulary)
     for form in _FORMATS:
         if form.recognises(path):
@@ -77,10 +80,11 @@ def convert(
     destination: str | Path,
     dtype: str | None = None,
     vocabulary: Path | None = None,
+    template: str | None = None,
 ) -> Checkpoint:
     """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
 
-    vocabulary: as of `read`.
+    vocabulary: as of `read`. template: in place of the checkpoint's own.
 
     Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES,
     CheckpointError if the source is broken or the destination exists and is another, OSError if
@@ -88,6 +92,8 @@ def convert(
     """
     folder.check_destination(Path(destination), overwrite=True)  # or it may be this one
     checkpoint = read(source, vocabulary)
+    if template is not None:
+        checkpoint = replace(checkpoint, template=template)
     if dtype is not None:
         checkpoint = checkpoint.to(dtype)
     write(checkpoint, destination)

@@ -34,11 +34,13 @@ class Checkpoint:
     of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and
     `spec_drafter` a Spec-Drafter of this model; `card` is Markdown for people.
     With `canonical_queries` the model was trained on RDKit's canonical SMILES, and queries are made
-    canonical. `task` is the model's task, None if the format does not have it.
+    canonical. `task` is the model's task, None if the format does not have it. `template` is the
+    text that the model reads, with {} for the query, such as "Product:{}>>"; None is the query
+    alone. With a template, queries are SMILES, also of learned pieces.
 
     Raises CheckpointError if weights are missing, unexpected, misshapen or not finite, if the task
-    is unknown, if the vocabulary does not fit the embeddings, or if queries of learned pieces are
-    canonical.
+    is unknown, if the vocabulary does not fit the embeddings or the template, or if queries of
+    learned pieces are canonical without a template.
     """
 
     spec: ModelSpec
@@ -50,6 +52,7 @@ class Checkpoint:
     task: Task | None = None
     heads: HeadsWeights | None = None
     spec_drafter: SpecDrafterWeights | None = None
+    template: str | None = None
 
     def __post_init__(self) -> None:
         check_weights(self.weights, self.spec.weight_shapes())
@@ -73,12 +76,25 @@ class Checkpoint:
                 )
         if self.task is not None and self.task not in get_args(Task):
             raise CheckpointError(f"task is {self.task!r}: expected {' or '.join(get_args(Task))}")
-        if self.canonical_queries and not self.vocabulary.atomwise:
+        if self.canonical_queries and not self.vocabulary.atomwise and self.template is None:
             raise CheckpointError("canonical_queries is true for a vocabulary of learned pieces")
+        self._check_template()
         self.spec.decoder_start(self.vocabulary.bos_id)
         for side in ("source", "target"):
             if getattr(self.spec, f"{side}_bos") and self.vocabulary.bos_id is None:
                 raise CheckpointError(f"the {side} begins with BOS, but the vocabulary has none")
+
+    def _check_template(self) -> None:
+        if self.template is None:
+            return
+        if not isinstance(self.template, str) or self.template.count("{}") != 1:
+            raise CheckpointError(
+                f"template is {self.template!r}: expected text with one {{}} for the query"
+            )
+        try:
+            self.vocabulary.encode(self.template.replace("{}", "C"))
+        except ValueError as error:
+            raise CheckpointError(f"template is {self.template!r}: {error}") from error
 
     @property
     def dtype(self) -> str:
@@ -95,7 +111,9 @@ class Checkpoint:
         with_drafters: also of the n-gram model and the model's own drafters.
         """
         digest = blake2b(digest_size=16)
-        values = (self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries)
+        values = [self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries]
+        if self.template is not None:
+            values.append(self.template)
         digest.update(json.dumps([*values, self.dtype], sort_keys=True).encode())
         drafters = [each for each in (self.heads, self.spec_drafter) if with_drafters and each]
         for weights in (self.weights, *(drafter.weights for drafter in drafters)):

@@ -93,6 +93,8 @@ def _read_vocabulary(file: Path) -> Vocabulary:
     special = _SPECIAL_TOKENS
     if file.suffix == ".json":
         stored = read_object(file)
+        if "vocabulary" not in stored:
+            raise CheckpointError(f"{file.name}: expected an object with 'vocabulary'")
         tokens = stored["vocabulary"]
         named = stored.get("properties", {}).get("special_tokens", {})
         special = {key: named.get(_ROLES[key], token) for key, token in special.items()}

@@ -97,6 +97,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
         canonical_queries=config["canonical_queries"],
         task=config["task"],
+        template=config.get("template"),
     )
     if heads.exists():
         checkpoint = replace(checkpoint, heads=_read_heads(heads, checkpoint))
@@ -235,6 +236,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         "task": checkpoint.task,
         "canonical_queries": checkpoint.canonical_queries,
         "spec": checkpoint.spec.to_json(),
+        **({} if checkpoint.template is None else {"template": checkpoint.template}),
     }
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}

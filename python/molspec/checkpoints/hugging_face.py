@@ -1,7 +1,8 @@
 """Folders of Hugging Face transformers: BART, Marian, T5 and UMT5.
 
 config.json describes the model; the weights are model.safetensors, its shards, or
-pytorch_model.bin; `hugging_face_vocabulary` reads the tokens, `hugging_face_t5` T5's weights.
+pytorch_model.bin; `hugging_face_vocabulary` and `t5chem` read the tokens, `hugging_face_t5` the
+weights of T5.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec.checkpoints import hugging_face_t5
+from molspec.checkpoints import hugging_face_t5, t5chem
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import load_weights, read_object
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
@@ -82,10 +83,16 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     config = read_object(path / _CONFIG)
+    # The vocabulary first: models of T5Chem's other tasks have other weights.
+    chemical = t5chem.read_vocabulary(path, config) if t5chem.recognises(config) else None
     spec, weights = _convert(config, _read_state(path))
     generation = path / _GENERATION  # older folders have its settings in config.json
     settings = read_object(generation) if generation.is_file() else {}
     warn_of_processors({**config, **settings}, "molspec", 5)
+    if chemical is not None:
+        characters, task, template = chemical
+        spec = replace(spec, source_eos=False)
+        return Checkpoint(spec, weights, characters, task=task, template=template)
     vocabulary, wrapping = read_vocabulary(path, config, spec.target_vocab_size)
     if wrapping is not None:
         spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])

@@ -39,13 +39,20 @@ def convert_command(
         Path | None,
         typer.Option(help="The vocabulary of a Chemformer, if several are beside it."),
     ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            help="The text that the model reads, with {} for the query: 'Product:{}>>'; by default "
+            "the checkpoint's own."
+        ),
+    ] = None,
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
     with value_errors_are_usage_errors():
         from molspec import checkpoints
         from molspec.checkpoints import bundled
 
-        checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary)
+        checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template)
 
 
 @with_flags

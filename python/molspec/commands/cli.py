@@ -58,6 +58,10 @@ def _command(name: str) -> Any:
     return get_command(program)
 
 
+#: Characters of a wrong value that a message shows.
+_SHOWN = 40
+
+
 class _Program(TyperGroup):
     """The command line, which imports commands when they are used."""
 
@@ -93,9 +97,16 @@ def main() -> NoReturn:
         # A wrong option. Typer's class for it has moved between versions, this method has not.
         if not hasattr(error, "format_message"):
             raise
-        print_err(error.format_message())
+        print_err(error.format_message() + _given(error))
         status = 2
     sys.exit(status)
+
+
+def _given(error: Exception) -> str:
+    """The value of a wrong option, which pydantic, by which Typer reads numbers, does not name."""
+    if (errors := getattr(error.__cause__ or error.__context__, "errors", None)) is None:
+        return ""
+    return f", it is {str(errors()[0]['input'])[:_SHOWN]!r}"
 
 
 def _show_version(wanted: bool) -> None:

@@ -62,7 +62,8 @@ def model(name_or_path: str) -> str:
         + ", rotary" * (spec.rotary_columns is not None),
         "vocabulary": f"{vocabulary.size} tokens",
         "task": checkpoint.task or "unknown",
-        "queries": "made canonical" if checkpoint.canonical_queries else "read as given",
+        "queries": ("made canonical" if checkpoint.canonical_queries else "read as given")
+        + (f", in {checkpoint.template}" if checkpoint.template is not None else ""),
         "drafting": _drafting(checkpoint),
         "card": _head(checkpoint.card) if checkpoint.card is not None else "none",
     }

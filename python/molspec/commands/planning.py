@@ -28,7 +28,7 @@ from molspec.common.console import (
 )
 from molspec.common.fields import check_count, setting
 from molspec.files import OutputContext, Query
-from molspec.planners.routes import Limits, Plan
+from molspec.planners.routes import Plan, SearchLimits
 
 if TYPE_CHECKING:
     from molspec.planners.stock import Stock
@@ -82,7 +82,7 @@ def plan_command(
         Path | None, typer.Option(help="Prediction cache (SQLite file), reused by later searches.")
     ] = None,
     *,
-    limits: Limits,
+    limits: SearchLimits,
     output: PlanFlags,
     processes: ProcessesFlag = "1",
     source: InputFlags,

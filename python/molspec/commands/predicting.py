@@ -68,7 +68,13 @@ def predict_command(
             config = loaded.decode_config(options)
             copied = tuple(copy_column or ())
             queries = _Counted(
-                opened.queries(source.column, source.id_column, loaded.task, copied),
+                opened.queries(
+                    source.column,
+                    source.id_column,
+                    loaded.task,
+                    copied,
+                    atomwise=loaded.reader.reads_smiles,
+                ),
                 could_share=count == 1 and loaded.device == "cpu",
             )
             results = _results(form, source, output, loaded, model, config, copied, raw_cells)

@@ -29,6 +29,21 @@ _MARKS = {
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
+#: Columns of identifiers.
+NAME_COLUMNS = (
+    "id",
+    "name",
+    "identifier",
+    "title",
+    "compound_name",
+    "compound_id",
+    "compound",
+    "molecule_name",
+    "molecule_id",
+    "chembl_id",
+    "catalog_id",
+    "cas",
+)
 #: Other kinds of files, by how they begin.
 _KINDS = {
     "a zip or Excel file": rb"PK\x03\x04",
@@ -39,11 +54,6 @@ _KINDS = {
     "not text": rb"(?s).*?\0",
 }
 #: Such kinds of text. A record of SDF may begin in any way: with its title.
-#: Columns of identifiers.
-NAME_COLUMNS = (
-    *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
-    *("molecule_name", "molecule_id", "chembl_id", "catalog_id", "cas"),
-)
 _TEXT_KINDS = {
     "a file of reactions, without .rxn or .rdf in its name": rb"\s*\$(RXN|RDFILE)",
     "JSON": rb'\s*(\{|\[\s*["{\[\]])',
@@ -131,6 +141,9 @@ def _check_kind(head: bytes, path: Path | str, records: bool) -> None:
     """Raise OSError for the beginning of a file of another kind, which has no lines of SMILES."""
     for kind, begin in (_KINDS if records else _KINDS | _TEXT_KINDS).items():
         if re.match(begin, head):
+            known, _, unlike = kind.partition(", without ")
+            if Path(path).suffix.lower() in unlike.split():  # read elsewhere, but not as a table
+                raise OSError(errno.EINVAL, f"it is {known}: expected a table", str(path))
             raise OSError(errno.EINVAL, f"it is {kind}: expected {_READ}", str(path))
 
 

@@ -12,6 +12,8 @@ COLUMNS: dict[Task | None, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "product": (("reactants", "reactant"), ("product", "products")),
     None: ((), ()),
 }
+#: A column of these beside one of reactants belongs to the query for a product.
+REAGENT_COLUMNS = ("reagents", "reagent", "agents", "agent")
 
 
 def reaction_smiles(task: Task, query: str, answer: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from molspec.common.lazy import imported_when_used
 from molspec.drafting.options import (
     AnyConfiguration,
     AnyDrafter,
@@ -64,11 +65,4 @@ _HOMES = {
     "SpecDrafterModel": "molspec.drafting.spec_drafter",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import torch only for names that need it: options and the command line's help do not."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'molspec.drafting' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = imported_when_used(__name__, _HOMES)

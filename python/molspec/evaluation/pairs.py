@@ -17,7 +17,12 @@ from molspec.common.tables import (
 )
 from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles
-from molspec.text.reactions import find_columns, reaction_part
+from molspec.text.reactions import (
+    find_columns,
+    reaction_part,
+    reagents_column,
+    with_reagents,
+)
 
 #: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "query"), ("tgt",))
@@ -39,7 +44,8 @@ class PairTable:
     """Columns of a table with a header; tabs between its cells, or .csv; plain, .gz or .xz.
 
     If no column is named, queries are in src, query or source, targets in tgt or target; with
-    `task`, also in product and reactants, or both in the first column with a reaction, whose sides
+    `task`, also in product and reactants (of a "product" model with the reagents, if they have a
+    column), or both in the first column with a reaction, whose sides
     `task` decides. Queries have a group only if its column is named.
 
     Iterating opens the file again and reads a row at a time. Empty lines are not rows; a missing
@@ -76,6 +82,8 @@ class PairTable:
         self.query_column, self.target_column = (
             header[index] if header else f"{index + 1}" for index in columns
         )
+        is_default = task == "product" and query_column is None
+        self._reagents = reagents_column(header, columns[0]) if is_default else None
         self._name = first_column(header, NAME_COLUMNS)
         self.group_column = None
         if group_column is not None:
@@ -90,9 +98,10 @@ class PairTable:
             for _, cells in rows:
                 query, *others = (cell_at(cells, index) for index in self._columns)
                 target, *group = map(str.strip, others)
+                asked = reaction_part(plain_smiles(query), self._task)
                 yield Pair(
-                    reaction_part(plain_smiles(query), self._task),
+                    with_reagents(asked, cell_at(cells, self._reagents)),
                     reaction_part(plain_smiles(target), self._task, answer=True),
-                    *group,
+                    group="".join(group),
                     name=cell_at(cells, self._name).strip(),
                 )

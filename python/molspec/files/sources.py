@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -40,13 +42,17 @@ _RECORDS = ("sdf", "rxn")
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
+#: Stands for bytes that are not UTF-8.
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")
+#: What follows an atom in files of structures.
+_COORDINATES = re.compile(r"(-?\d+\.\d+\s+){2}-?\d+\.\d+\b")
 #: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
 _TITLE = "smiles"
 
 
-class Source:
+class QueryFile:
     """A file of queries that is open. It can be read once."""
 
     def __init__(self, name: str, form: str, lines: Iterator[str]) -> None:
@@ -61,6 +67,8 @@ class Source:
         task: Task | None = None,
         copied: Sequence[str] = (),
         optional: Sequence[str] = (),
+        *,
+        atomwise: bool = True,
     ) -> Iterator[Query]:
         """Yield all queries in their order, also damaged ones.
 
@@ -71,9 +79,23 @@ class Source:
             name, and the title of an SDF's record.
         copied: further columns of a table, for `Query.columns`; the first of those in `optional` is
             empty if there is none.
+        atomwise: false for a model of learned pieces, whose queries may have blanks: then only a
+            tab separates a line's query from its name.
 
         Raises ValueError if there is no such column, or a row is invalid CSV.
         """
+        if self.form == "smi" and not (atomwise or column or name_column or copied):
+            return map(_whole, self._of_texts())
+        return map(_whole, self._queries(column, name_column, task, copied, optional))
+
+    def _queries(
+        self,
+        column: str | None,
+        name_column: str | None,
+        task: Task | None,
+        copied: Sequence[str],
+        optional: Sequence[str],
+    ) -> Iterator[Query]:
         if self.form in ("csv", "tsv"):
             return self._of_table(column, name_column, task, copied, optional)
         if copied:
@@ -141,8 +163,20 @@ class Source:
             if not tab and any(word in _PUNCTUATION for word in name.split()):
                 fault = f"{line.strip()!r} has tokens behind a blank"
                 yield Query("", error=f"{fault}: expected SMILES, or a token a word")
+            elif not tab and _COORDINATES.match(name):
+                yield Query("", error=f"{line.strip()!r} has coordinates: expected SMILES")
             elif number or smiles.casefold() != _TITLE:
                 yield Query(reaction_part(smiles, task), name.strip())
+
+    def _of_texts(self) -> Iterator[Query]:
+        """Lines of a model of learned pieces: a query, with the blanks around it, tab, name."""
+        for line in self._lines:
+            text, tab, name = line.rstrip("\r\n").partition("\t")
+            if not tab and len(text.split()) > 1:
+                fault = f"{text!r} may be a query with blanks, or a query and its name"
+                yield Query("", error=f"{fault}: expected a tab behind the query")
+            else:
+                yield Query(text, name.strip())
 
     def _of_reactions(self, task: Task | None) -> Iterator[Query]:
         from molspec.text.reactions import reaction_part
@@ -161,7 +195,12 @@ class Source:
         optional: Sequence[str] = (),
     ) -> Iterator[Query]:
         from molspec.text import plain_smiles
-        from molspec.text.reactions import find_columns, reaction_part
+        from molspec.text.reactions import (
+            find_columns,
+            reaction_part,
+            reagents_column,
+            with_reagents,
+        )
 
         # A model of learned pieces may have been trained with blanks around its queries.
         rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
@@ -170,6 +209,7 @@ class Source:
             lambda header: [find_query_column(self.name, header, column, task)],
             by_content=column is None and task is not None,
         )
+        beside = reagents_column(header, index) if task == "product" and column is None else None
         names = _name_column(self.name, header, name_column)
         further: list[int | None] = [
             choose_column(self.name, header, "copy_column", name, ()) for name in copied
@@ -178,7 +218,10 @@ class Source:
             further.append(first_column(header, optional))
         return (
             Query(
-                reaction_part(plain_smiles(cell_at(cells, index)), task),
+                with_reagents(
+                    reaction_part(plain_smiles(cell_at(cells, index)), task),
+                    cell_at(cells, beside),
+                ),
                 cell_at(cells, names).strip(),
                 columns=tuple(cell_at(cells, each).strip() for each in further),
             )
@@ -213,6 +256,13 @@ def find_query_column(
     return choose_column(where, header, "column", column, defaults)
 
 
+def _whole(query: Query) -> Query:
+    """The query; an error if bytes that are not UTF-8 were replaced in what is copied from it."""
+    if any(_REPLACED in text for text in (query.name, *query.columns)):
+        return replace(query, error=f"{query.name!r} was not UTF-8: expected a file in UTF-8")
+    return query
+
+
 def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
     if name is not None:
         return choose_column(where, header, "id_column", name, ())
@@ -222,7 +272,7 @@ def _name_column(where: str, header: Sequence[str], name: str | None) -> int | N
 @contextmanager
 def open_source(
     name: str | None, form: str | None = None, given: Iterable[str] = ()
-) -> Iterator[Source]:
+) -> Iterator[QueryFile]:
     """Open a file, plain, .gz or .xz, or standard input; its name's ending decides the format.
 
     name: None if the queries are `given` and not in a file.
@@ -232,18 +282,20 @@ def open_source(
     if name is None:
         # As in files: bytes that are not UTF-8 are replaced.
         texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
-        yield Source("the arguments", _GIVEN, texts)
+        yield QueryFile("the arguments", _GIVEN, texts)
     elif name == STANDARD:
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")
         stdin = sys.stdin.fileno()
         form = form or "smi"
         with open(stdin, "rb", closefd=False) as data:
-            yield Source(name, form, read_lines(data, "standard input", records=form in _RECORDS))
+            yield QueryFile(
+                name, form, read_lines(data, "standard input", records=form in _RECORDS)
+            )
     else:
         form = form or input_format(name) or "smi"
         with open_lines(Path(name), records=form in _RECORDS) as lines:
-            yield Source(name, form, lines)
+            yield QueryFile(name, form, lines)
 
 
 def input_format(name: str) -> str | None:

@@ -10,14 +10,14 @@ from functools import lru_cache
 
 from syntheseus import Molecule
 
-from molspec.planners.routes import Limits, Route, bond_pairs
+from molspec.planners.routes import Route, SearchLimits, bond_pairs
 from molspec.text import check_text, quiet, read_smiles
 from molspec.text.correspondence import corresponding_atoms
 
 _KEEP, _BREAK = "keep", "break"
 
 
-def marked(target: str, query: str, limits: Limits) -> Molecule:
+def marked(target: str, query: str, limits: SearchLimits) -> Molecule:
     """The target, in canonical SMILES, with the bonds of the limits, by the atoms of the query.
 
     Raises ValueError if it does not have such a bond.
@@ -34,6 +34,8 @@ def marked(target: str, query: str, limits: Limits) -> Molecule:
     place = {(maps[at] if any(maps) else at): index for index, at in enumerate(found)}
     for aim, text in ((_KEEP, limits.keep_bonds), (_BREAK, limits.break_bonds)):
         for pair in bond_pairs(text):
+            if twice := [number for number in pair if number and maps.count(number) > 1]:
+                raise ValueError(f"{aim}_bonds is {text!r}: {twice[0]} maps several atoms")
             ends = [place[number] for number in pair if number in place]
             if len(ends) < 2 or own.GetBondBetweenAtoms(*ends) is None:
                 numbered = "atom maps" if any(maps) else "atoms, counted from 0"

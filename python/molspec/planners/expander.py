@@ -36,7 +36,8 @@ class Expander:
         are dropped, and a query is decoded once.
     mass: predictions beyond this share of the list's probability are dropped.
 
-    Reactants one of which is the product but for its stereo, such as its enantiomer, are dropped.
+    Reactants one of which is the product but for its stereo, such as its enantiomer, are dropped,
+    and impossible answers: a product with an element that no reactant has.
 
     Raises ValueError, naming the argument, and TypeError for an unknown option.
     """
@@ -89,12 +90,11 @@ class Expander:
         return [self._cut(answers[query]) for query in queries]
 
     def _cut(self, result: Result) -> Result:
+        kept = [each for each in result.predictions if not result.doubt(each)]
         if self.model.task != "product":
             flat = _flat(canonicalise(result.query) or "")
-            kept = (
-                p for p in result.predictions if flat not in _flat(p.canonical or "").split(".")
-            )
-            result = replace(result, predictions=tuple(kept))
+            kept = [p for p in kept if flat not in _flat(p.canonical or "").split(".")]
+        result = replace(result, predictions=tuple(kept))
         if self._mass == 1:
             return result
         sums = accumulate(result.probabilities)

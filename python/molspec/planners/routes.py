@@ -82,7 +82,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Limits:
+class SearchLimits:
     """The limits of a search, and of the routes that it looks for.
 
     min_share: of the likeliest route's probability; less probable routes are not searched for.

@@ -22,7 +22,7 @@ from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.files import Query, prepare_query
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
-from molspec.planners.routes import Limits, Plan, Route, Step
+from molspec.planners.routes import Plan, Route, SearchLimits, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
 from molspec.prediction.results import ALL_DROPPED
@@ -39,12 +39,12 @@ class _Search:
     hash by a seed of the process. Here they are sorted in the order of their creation.
     """
 
-    limits: Limits
+    limits: SearchLimits
     first: float | None
     is_exhausted: bool
     _next_count: float
 
-    def begin(self, limits: Limits) -> None:
+    def begin(self, limits: SearchLimits) -> None:
         """Drop the previous search."""
         self.limits, self.first, self._next_count = limits, None, 0.0
         self.is_exhausted = False
@@ -164,7 +164,7 @@ class Planner:
         self,
         model: BackwardModel,
         stock: Iterable[str],
-        limits: Limits,
+        limits: SearchLimits,
         algorithm: str = "retro-star",
         keep_salts: bool = False,
     ) -> None:

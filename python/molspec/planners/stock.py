@@ -17,7 +17,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import open_source
-from molspec.files.sources import Source
+from molspec.files.sources import QueryFile
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 from molspec.text.salts import main_component
 from molspec.text.smiles import INCHIKEY
@@ -135,7 +135,7 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
                     )
             stock.entries += 1
             is_usable = is_key and stock.match in ("inchikey", "no-stereo")
-            canonical = smiles if is_usable else None if query.error else canonicalise(smiles)
+            canonical = smiles if is_usable else canonicalise(smiles)
             if canonical is not None:
                 named = ", ".join(filter(None, (query.name, canonical)))
                 price = "".join(query.columns)
@@ -147,7 +147,7 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
                 stock.first_bad = stock.first_bad or f"entry {number}, {smiles or query.error!r}"
     if not stock:
         bad = f"; {stock.first_bad} is none to RDKit" if stock.bad_entries else ""
-        raise ValueError(f"{path}: expected molecules for sale, there is none{bad}")
+        raise ValueError(f"{path}: expected molecules for sale, found none{bad}")
     for main, about in served.items():
         if main not in stock:
             stock.add(main, *about)
@@ -155,13 +155,13 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Source]:
+def _opened(path: Path) -> Iterator[QueryFile]:
     """The stock as a file of queries."""
     endings = [ending for ending in map(str.lower, path.suffixes) if ending not in COMPRESSED]
     if endings[-1:] in ([".json"], [".jsonl"], [".ndjson"]):
-        yield Source(str(path), "csv", _lines_of_json(path, endings[-1] != ".json"))
+        yield QueryFile(str(path), "csv", _lines_of_json(path, endings[-1] != ".json"))
     elif endings[-1:] in ([".h5"], [".hdf5"]):
-        yield Source(str(path), "smi", iter(_keys_of_hdf5(path)))
+        yield QueryFile(str(path), "smi", iter(_keys_of_hdf5(path)))
     else:
         with open_source(str(path)) as source:
             yield source
@@ -180,7 +180,10 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if isinstance(values, dict):
-        values = [{"smiles": smiles, "name": name} for smiles, name in values.items()]
+        values = [
+            {"smiles": smiles, ("price" if isinstance(about, int | float) else "name"): about}
+            for smiles, about in values.items()
+        ]
     if not isinstance(values, list):
         raise ValueError(f"{path}: expected a list of molecules, or their names by molecule")
     rows = [row if isinstance(row, dict) else {"smiles": row} for row in values or [""]]

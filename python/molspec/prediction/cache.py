@@ -50,7 +50,8 @@ class AnswerCache:
     Errors are not stored: some are not the query's fault, such as a lack of memory. A damaged row
     is computed again. `damaged` counts such rows, and a warning reports the first.
 
-    Threads may share a cache. Each process opens its own, after the fork. Raises ValueError if
+    Threads may share a cache. Each process opens its own, after the fork; a pickled or copied one
+    opens the same file, or begins empty in memory. Raises ValueError if
     `path` is another file. Raises OSError, then or later, if it is damaged or cannot be used.
     """
 
@@ -69,6 +70,12 @@ class AnswerCache:
             )
             finalize(self, self._database.close)
             self._open(monotonic() + _PATIENCE)
+
+    def __reduce__(self) -> tuple[type[AnswerCache], tuple[int, Path | None]]:
+        return type(self), (
+            self.capacity,
+            None if self._path is None else Path(self._path).resolve(),
+        )
 
     def _open(self, deadline: float) -> None:
         """Choose the write-ahead log and make the table; again if another process does the same.

@@ -44,7 +44,9 @@ class Model:
         self.identity = Identity(
             checkpoint.fingerprint(), device, dtype, self.engine.packed.decoder_bytes
         )
-        self.reader = QueryReader(checkpoint.spec, checkpoint.vocabulary, checkpoint.task)
+        self.reader = QueryReader(
+            checkpoint.spec, checkpoint.vocabulary, checkpoint.template, checkpoint.task
+        )
         self._ngram = checkpoint.ngram
         spec_drafter = checkpoint.spec_drafter
         with torch.device("cpu"):  # whatever torch's default device
@@ -243,7 +245,7 @@ class Model:
         canonical = options.canonical_queries
         if canonical is None:
             canonical = self.canonical_queries
-        elif canonical and not self.vocabulary.atomwise:
+        elif canonical and not self.reader.reads_smiles:
             raise ValueError(
                 "canonical_queries is True: expected False, the model reads learned pieces of text"
             )

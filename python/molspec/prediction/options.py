@@ -41,9 +41,15 @@ WIDEST_BEAM = 1000
 DRAFT_COUNTS = ("draft_length", "draft_count", "node_budget")
 #: Options that do not apply to samples.
 _NOT_WITH_SAMPLES = (
-    *("n_best", "beam_size", "beam", "length_penalty", "drop_invalid", "drop_unchanged"),
+    "n_best",
+    "beam_size",
+    "beam",
+    "length_penalty",
+    "drop_invalid",
+    "drop_unchanged",
     "drop_impossible",
-    *("finished", "augmentations"),
+    "finished",
+    "augmentations",
 )
 _OWN = (HeadsDraft, SpecDraft)
 _CHAINS = (

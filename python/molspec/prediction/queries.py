@@ -32,10 +32,19 @@ _MOST_OTHERS = 63
 class QueryReader:
     """Reads queries for one model. Methods raise ValueError, naming the fault of a query."""
 
-    def __init__(self, spec: ModelSpec, vocabulary: Vocabulary, task: Task | None = None) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        vocabulary: Vocabulary,
+        template: str | None = None,
+        task: Task | None = None,
+    ) -> None:
         self.spec = spec
         self.vocabulary = vocabulary
-        self._writes_reactants = task == "retro" and vocabulary.atomwise
+        #: Whether queries are SMILES alone, not words of learned pieces.
+        self.reads_smiles = vocabulary.atomwise or template is not None
+        self._template = template or "{}"
+        self._writes_reactants = task == "retro" and self.reads_smiles
         self._begin, self._end = spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
         self._longest = spec.max_positions - len(self._begin) - len(self._end)
 
@@ -46,9 +55,14 @@ class QueryReader:
     def _read(self, query: str, canonical: bool) -> tuple[str, Source]:
         """The text to decode, and its ids."""
         text = self.canonical(query) if canonical else self._text(query)
+        if ">" in self._template and ">" in text:
+            raise ValueError(
+                "'>' in it: expected reactants and reagents joined by dots; the model reads them "
+                f"as {self._template}"
+            )
         ids = self._encode(text, query)
         _check_length(len(ids), self._longest)
-        if self.vocabulary.atomwise and not canonical:
+        if self.reads_smiles and not canonical:
             check_sides(sides_of(text))
         return text, Source(ids, [*self._begin, *ids, *self._end])
 
@@ -145,14 +159,14 @@ class QueryReader:
         Learned pieces may be words, and blanks around them count.
         """
         text = check_text(given)
-        if not self.vocabulary.atomwise:
+        if not self.reads_smiles:
             return given.strip("\r\n")
         check_notation(text)
         return f"{text}." if last_dot and given.rstrip().endswith(".") else text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:
         try:
-            return self.vocabulary.encode(text)
+            return self.vocabulary.encode(self._template.replace("{}", text))
         except ValueError as error:
             if text == query:
                 raise

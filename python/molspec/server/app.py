@@ -27,6 +27,8 @@ from molspec.server.worker import BusyError, EngineError, StoppedError
 
 #: The errors of a request that its refusal names.
 _FEW = 20
+#: Characters of a wrong value that an error shows.
+_SHOWN = 40
 _PAGE = Path(__file__).with_name("page")
 #: Media types that are parsed as JSON.
 _JSON = re.compile(r"application/(.+\+)?json", re.IGNORECASE)
@@ -143,7 +145,12 @@ def _message(error: dict[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         for meant in get_close_matches(str(error["loc"][-1]), PredictBody.model_fields, n=1):
             return f"no such field: did you mean {meant}?"
-    return str(error["msg"])
+    is_named = error["type"] in ("value_error", "extra_forbidden")
+    value = None if is_named else error.get("input")
+    shown = f", it is {value!r}" if isinstance(value, bool | int | float) else ""
+    if isinstance(value, str):
+        shown = f", it is {value[:_SHOWN]!r}"
+    return f"{error['msg']}{shown}"
 
 
 def _add_errors(app: FastAPI) -> None:

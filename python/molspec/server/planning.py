@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from molspec.files import Query
 from molspec.planners.expander import USABLE, Expander
-from molspec.planners.routes import Limits, Plan
+from molspec.planners.routes import Plan, SearchLimits
 from molspec.prediction.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
 from molspec.server.service import Service, Text, in_order, refusing
@@ -103,10 +103,10 @@ def make_router(service: Service) -> APIRouter:
             raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):
             most = min(body.seconds or _SECONDS, service.limits.seconds)
-            limits = Limits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)
+            limits = SearchLimits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)
         return StreamingResponse(lines(body.smiles, limits), media_type="application/x-ndjson")
 
-    async def lines(smiles: str, limits: Limits) -> AsyncIterator[str]:
+    async def lines(smiles: str, limits: SearchLimits) -> AsyncIterator[str]:
         nonlocal waiting
         progress = _Progress()
         expander = _Shared(service, service.default("retro"), progress)
@@ -130,7 +130,7 @@ def _line(**values: Any) -> str:
 
 
 def _search(
-    expander: _Shared, stock: Any, smiles: str, limits: Limits, progress: _Progress
+    expander: _Shared, stock: Any, smiles: str, limits: SearchLimits, progress: _Progress
 ) -> dict[str, Any]:
     """The plan as JSON, or why there is none."""
     from molspec.planners.search import Planner

@@ -104,7 +104,7 @@ class ResultItem(BaseModel):
     error: str | None
 
 
-class Results(BaseModel):
+class AnswerList(BaseModel):
     """A result a query, in their order."""
 
     results: list[ResultItem]

@@ -59,7 +59,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """The settings of a server, as plain values, from which a process makes its application.
 
     models: by their names in requests, a bundled model or the path of a checkpoint.
@@ -145,7 +145,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(settings: Settings, taken: socket.socket, tell: Tell) -> None:
+def run(settings: ServerSettings, taken: socket.socket, tell: Tell) -> None:
     """Serve in this process until SIGTERM or SIGINT, and answer all accepted queries.
 
     Raises ValueError if a model is broken.
@@ -172,7 +172,7 @@ def _log_config() -> dict[str, Any]:
     return config
 
 
-def run_many(settings: Settings, taken: socket.socket, count: int, tell: Tell) -> None:
+def run_many(settings: ServerSettings, taken: socket.socket, count: int, tell: Tell) -> None:
     """Serve in `count` processes, each with the models, that take requests from one port.
 
     The first one tests that the models can be served; one that ends later is started again. They
@@ -222,7 +222,7 @@ class _Process(NamedTuple):
     listens: Event
 
     @classmethod
-    def start(cls, settings: Settings, taken: socket.socket, tell: Tell) -> _Process:
+    def start(cls, settings: ServerSettings, taken: socket.socket, tell: Tell) -> _Process:
         context = multiprocessing.get_context("spawn")
         listens = context.Event()
         process = context.Process(target=_run_beside, args=(settings, taken, tell, listens))
@@ -230,7 +230,7 @@ class _Process(NamedTuple):
         return cls(process, listens)
 
 
-def _run_beside(settings: Settings, taken: socket.socket, tell: Tell, listens: Event) -> None:
+def _run_beside(settings: ServerSettings, taken: socket.socket, tell: Tell, listens: Event) -> None:
     """Serve as one of several processes until the parent process ends."""
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
 from molspec.server.pending import Answered, WithdrawnError
-from molspec.server.schemas import ModelItem, Models, PredictBody, Results, ScoreBody
+from molspec.server.schemas import AnswerList, ModelItem, Models, PredictBody, ScoreBody
 from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 
@@ -21,7 +21,7 @@ _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"model": Results, "content": {_LINES: {"schema": {"type": "string"}}}},
+    200: {"model": AnswerList, "content": {_LINES: {"schema": {"type": "string"}}}},
     413: {"description": "The body is larger than is read."},
     422: {"description": "The request is invalid or beyond a limit; `loc` names the field."},
     429: {"description": "Too many queries wait; retry after Retry-After seconds."},
@@ -32,7 +32,7 @@ def make_router(service: Service) -> APIRouter:
     """The routes, for an application to include."""
     router = APIRouter(prefix="/v1", tags=["v1"])
 
-    @router.post("/predict", responses=_ANSWERS, response_model=Results)
+    @router.post("/predict", responses=_ANSWERS, response_model=AnswerList)
     async def predict(body: PredictBody, request: Request) -> Response:
         """Predict. A query that cannot be answered has an `error`; the others are answered."""
         with refusing("body"):
@@ -47,7 +47,7 @@ def make_router(service: Service) -> APIRouter:
         answers = service.submit(request, worker, decoded, config, seconds=body.seconds)
         return await _answer(service, worker, answers, prepared_queries, body.stream)
 
-    @router.post("/score", responses=_ANSWERS, response_model=Results)
+    @router.post("/score", responses=_ANSWERS, response_model=AnswerList)
     async def score(body: ScoreBody, request: Request) -> Response:
         """Compute the log-probability of each query's target, in the given spelling."""
         with refusing("body"):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 
-from molspec.common.task import Task
+from molspec.common.tables import first_column
+from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text.smiles import canonicalise
 from molspec.text.tokens import (
     TokenizationError,
@@ -67,6 +68,17 @@ def find_columns(
         if (column := column_of_reactions(peeked)) is None:
             raise
         return header, (column, column), chain(peeked, rows)
+
+
+def reagents_column(header: Sequence[str], reactants: int) -> int | None:
+    """The column of the reagents beside a column; None if that one is not of reactants."""
+    named = header and header[reactants].casefold() in COLUMNS["product"][0]
+    return first_column(header, REAGENT_COLUMNS) if named else None
+
+
+def with_reagents(reactants: str, reagents: str) -> str:
+    """The query of a table's cells."""
+    return ".".join(filter(None, map(str.strip, (reactants, reagents)))) if reagents else reactants
 
 
 def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:

@@ -5,7 +5,9 @@ The functions are `prepare`, `train` and `cool_down`; docs/training.md is the gu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from molspec.common.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from molspec.training.config import PrepareOptions, TrainConfig
@@ -17,17 +19,17 @@ if TYPE_CHECKING:
     from molspec.training.validation import Decode, Validation
 
 _HOMES = {
-    "Decode": "validation",
-    "Judge": "sieve",
-    "LostProcessError": "torchrun",
-    "Outcome": "loop",
-    "PrepareOptions": "config",
-    "TrainConfig": "config",
-    "TrainingError": "loop",
-    "Validation": "validation",
-    "cool_down": "cooldown",
-    "prepare": "preparation",
-    "train": "loop",
+    "Decode": "molspec.training.validation",
+    "Judge": "molspec.training.sieve",
+    "LostProcessError": "molspec.training.torchrun",
+    "Outcome": "molspec.training.loop",
+    "PrepareOptions": "molspec.training.config",
+    "TrainConfig": "molspec.training.config",
+    "TrainingError": "molspec.training.loop",
+    "Validation": "molspec.training.validation",
+    "cool_down": "molspec.training.cooldown",
+    "prepare": "molspec.training.preparation",
+    "train": "molspec.training.loop",
 }
 
 __all__ = [
@@ -44,11 +46,4 @@ __all__ = [
     "train",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import torch only for names that need it: the command line's help does not."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'molspec.training' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"molspec.training.{_HOMES[name]}"), name)
+__getattr__ = imported_when_used(__name__, _HOMES)

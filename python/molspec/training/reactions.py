@@ -9,6 +9,7 @@ from pathlib import Path
 
 from molspec.common.tables import (
     RXN_ENDINGS,
+    cell_at,
     choose_column,
     find_column,
     name_columns,
@@ -18,7 +19,13 @@ from molspec.common.tables import (
 )
 from molspec.common.task import COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
-from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reaction_of
+from molspec.text.reactions import (
+    MAP_NUMBER,
+    PEEKED_ROWS,
+    column_of_reactions,
+    reaction_of,
+    reagents_column,
+)
 from molspec.text.rxn import read_rxn
 from molspec.text.smiles import with_dots
 from molspec.training.rooting import Molecule, UnfitReactionError
@@ -86,8 +93,8 @@ def read_rows(
     A file is a table with a header (tabs; commas in a .csv file) or has a reaction SMILES in each
     line; it may be compressed (.gz, .xz). In a table the reaction is in `reaction_column`, by
     default the first column with one in the first rows. If that cell is empty, it is in the columns
-    reactants and product, or, if a task is given, in src and tgt or source and target: for "retro"
-    the source is the product.
+    reactants and product, with reagents between them, or, if a task is given, in src and tgt or
+    source and target: for "retro" the source is the product.
 
     needs_column: whether a file without `reaction_column` is refused, or read by the default.
 
@@ -125,13 +132,17 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, [reaction or ">>"]
 
 
-def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int]]:
-    """Find the columns of left and right sides."""
+def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int | None, int]]:
+    """Find the columns of left sides, of the reagents beside them, and of right sides."""
     names = [(left, right) for left in COLUMNS["product"][0] for right in COLUMNS["retro"][0]]
     if task is not None:
         names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
     found = ((find_column(header, left), find_column(header, right)) for left, right in names)
-    return [(left, right) for left, right in found if left is not None and right is not None]
+    return [
+        (left, reagents_column(header, left), right)
+        for left, right in found
+        if left is not None and right is not None
+    ]
 
 
 def _lacks_a_side(cell: str) -> bool:
@@ -140,11 +151,14 @@ def _lacks_a_side(cell: str) -> bool:
     return len(sides) == 3 and not (sides[0] and sides[2])
 
 
-def _reaction(cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, int]]) -> str:
+def _reaction(
+    cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, int | None, int]]
+) -> str:
     """The reaction SMILES of a row, "" if it has none."""
     if column is not None and column < len(cells) and cells[column]:
         return reaction_of(cells[column])
-    for left, right in sides:
+    for left, reagents, right in sides:
         if max(left, right) < len(cells):
-            return f"{plain_smiles(cells[left])}>>{plain_smiles(cells[right])}"
+            agents = cell_at(cells, reagents).strip()
+            return f"{plain_smiles(cells[left])}>{agents}>{plain_smiles(cells[right])}"
     return ""

@@ -230,8 +230,14 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
         if self._guessed is None:
             return
         self._caches.library.look_ahead(
-            *(self._beams, self._best, self._length_norms, self._guessed.tensors),
-            *(self.sizes.beam_size, *self.sizes.numbers, self._guess.bos, self._guess.eos),
+            self._beams,
+            self._best,
+            self._length_norms,
+            self._guessed.tensors,
+            self.sizes.beam_size,
+            *self.sizes.numbers,
+            self._guess.bos,
+            self._guess.eos,
         )
 
     def _select(self) -> None:
@@ -281,8 +287,12 @@ class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
 
     def _select(self) -> None:
         self._caches.library.select_leaves(
-            *(self._beams, self._best, self._length_norms, self.sizes.beam_size),
-            *(*self.sizes.numbers, self._guess.eos),
+            self._beams,
+            self._best,
+            self._length_norms,
+            self.sizes.beam_size,
+            *self.sizes.numbers,
+            self._guess.eos,
         )
 
 
