@@ -9,6 +9,7 @@ import pytest
 from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import chosen_drafter, lookahead, paying_tree, queries_together
+from tests import tiny
 
 
 def chosen(device: str, **options: object) -> object:
@@ -29,6 +30,26 @@ def test_greedy_trees_are_chosen_by_batch_size(drafter: str | None) -> None:
         assert tree == paying_tree(batch_size)
         tree = TreeDraft(node_budget=31 if batch_size == 1 else 15)
         assert chosen("cuda", drafter=drafter, batch_size=batch_size) == tree
+
+
+@pytest.mark.parametrize("options", [{"verification": "relaxed"}, {"samples": 3, "seed": 1}])
+def test_a_batch_does_not_choose_drafts_that_decide_answers(options: dict[str, Any]) -> None:
+    if "samples" in options:
+        options = {**options, "verification": "rejection"}
+    chosen = {
+        chosen_drafter(PredictOptions(batch_size=size, **options), device)
+        for size in (1, 4, 100)
+        for device in ("cpu", "cuda")
+    }
+    assert chosen == {paying_tree(1)}
+
+
+def test_relaxed_answers_do_not_depend_on_the_batch() -> None:
+    answers = [
+        tiny.model().predict(tiny.QUERIES, batch_size=size, max_length=16, verification="relaxed")
+        for size in (1, 4)
+    ]
+    assert answers[0] == answers[1]
 
 
 def test_requested_drafter_is_chosen() -> None:

@@ -142,6 +142,8 @@ def chosen_drafter(
     if options.search in ("greedy", "sampling"):
         if not (is_tree and open_choice):
             return options.configuration
+        if options.verification != "strict":  # drafts decide answers: the same for every batch
+            return paying_tree(1)
         if options.samples is not None or device == "cpu":
             return paying_tree(options.batch_size * options.answer_count)
         if options.drafter is None and options.batch_size > _MOST_QUERIES_DRAFTED:
