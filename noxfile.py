@@ -118,6 +118,11 @@ def editable(session: nox.Session) -> None:
     session.install("torch>=2.11", *built_with)
     session.install("--no-build-isolation", "-e", ".", "-Ceditable.rebuild=true")
     session.run("molspec", "predict", "CC(=O)O.OCC")
+    (folder / "csrc" / "native.cpp").touch()
+    for says in (True, False):  # that it is built again; then nothing has changed
+        shown = str(session.run("molspec", "predict", "CC(=O)O.OCC", silent=True))
+        if ("molspec: compiles" in shown) != says:
+            session.error(f"expected a line about the build: {says}; it says {shown!r}")
 
 
 @nox.session

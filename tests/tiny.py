@@ -73,8 +73,9 @@ def model(seed: int = 1, dtype: str = "float32") -> Model:
 
 def others() -> tuple[Checkpoint, ...]:
     """Models of other sizes and architectures that may be averaged with the tiny ones."""
-    wide = {"d_model": 48, "head_count": 3, "norm": "pre", "max_positions": 300}
-    rms = {"decoder_layers": 1, "norm_kind": "rms", "gated": True, "positions": "learned"}
+    wide: dict[str, Any] = {"d_model": 48, "head_count": 3, "norm": "pre", "max_positions": 300}
+    rms: dict[str, Any] = {"decoder_layers": 1, "norm_kind": "rms", "positions": "learned"}
+    rms["gated"] = True
     return checkpoint(4, **wide), checkpoint(5, **rms)
 
 

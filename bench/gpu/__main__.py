@@ -41,6 +41,7 @@ _PARTS: dict[str, Part] = {
     "host-rounds": rounds.host_rounds,
     **{f"laws-{dtype}": partial(laws.run, dtype=dtype) for dtype in DTYPES},
     "modules": modules.run,
+    "ensembles": rounds.ensembles,
     "small": rounds.small,
     "small-engine": rounds.small_engine,
     "small-rounds": rounds.small_rounds,

@@ -14,6 +14,7 @@ from tests import tiny
 
 from molspec import drafting
 from molspec.checkpoints import Checkpoint
+from molspec.prediction.model import Model
 
 Options = dict[str, Any]
 GREEDY: dict[str, Options] = {
@@ -42,6 +43,7 @@ HOST: dict[str, Options] = {
     "relaxed": {"verification": "relaxed"},
     "samples": {"samples": 3, "seed": 1},
     "samples without replacement": {"samples": 2, "seed": 1, "replacement": False},
+    "a given prefix": {"n_best": 3, "target_prefix": "CC"},
 }
 
 
@@ -77,6 +79,26 @@ def host_rounds(place: Place) -> Iterator[Row]:
         together = model.predict(tiny.QUERIES[:3], max_length=20, **options)
         alone = [model.predict([query], max_length=20, **options)[0] for query in tiny.QUERIES[:3]]
         yield _same(f"{name}, alone and in a batch", together, alone, True)
+
+
+def ensembles(place: Place) -> Iterator[Row]:
+    """Two models as one on the device: each query alone and in a batch, and on the CPU."""
+    checkpoints = tiny.checkpoint(1), [tiny.checkpoint(2)]
+    there, here = (Model(checkpoints[0], "float32", device, checkpoints[1])
+                   for device in (place.tensors, "cpu"))  # fmt: skip
+    for name, options in {**GREEDY, **BEAMS, **HOST}.items():
+        if name == "heads":  # the tiny model has none
+            continue
+        limits = {"max_length": 20, **options}
+        together = there.predict(tiny.QUERIES, batch_size=4, **limits)
+        alone = there.predict(tiny.QUERIES, batch_size=1, **limits)
+        yield _same(f"{name}, alone and in a batch", together, alone, True)
+        expected = here.predict(tiny.QUERIES, **limits)
+        yield {"what": f"{name}, as on the CPU", "ok": _texts(together) == _texts(expected)}
+
+
+def _texts(results: Any) -> list[list[str]]:
+    return [[each.smiles for each in result.predictions] for result in results]
 
 
 def _same(what: str, found: Any, expected: Any, fails: bool) -> Row:

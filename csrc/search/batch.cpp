@@ -23,17 +23,33 @@ Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
 }
 
 void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
-                  uint64_t query_key) {
+                  uint64_t query_key, const std::vector<int32_t>& prefix) {
   Query& query = checked_row(rows_, index, false);
+  check_prefix(spec, prefix);
   if (query.spec != spec) {
     const Row row{index, &tree_, &notes_, model_};
     query.search = std::visit([&](const auto& kind) { return kind.search(row); }, spec);
     query.spec = spec;
   }
   tree_.clear_staged();
-  query.search->start(source_ids, query_key);
+  query.search->start(source_ids, query_key, prefix);
   query.live = true;
   ++live_count_;
+}
+
+void Batch::check_prefix(const SearchSpec& spec, const std::vector<int32_t>& prefix) const {
+  if (prefix.empty()) return;
+  const int32_t eos = model_->roles().special().eos, longest = settings(spec).max_length - 1;
+  for (const int32_t token_id : prefix)
+    require(token_id >= 0 && token_id < model_->roles().vocab_size(), "a token of target_prefix",
+            token_id, "0 to ", model_->roles().vocab_size() - 1);
+  if (std::holds_alternative<ForcedSpec>(spec))
+    throw_invalid("target_prefix is given with a target: expected one of them");
+  if (std::find(prefix.begin(), prefix.end(), eos) != prefix.end())
+    throw_invalid("target_prefix holds EOS ", eos, ": expected tokens before it");
+  if (prefix.size() > static_cast<size_t>(longest))
+    throw_invalid("target_prefix has ", prefix.size(), " tokens: expected at most ", longest,
+                  ", fewer than max_length");
 }
 
 void Batch::cancel(int32_t index) {
@@ -69,6 +85,7 @@ void Batch::plan(const std::vector<AdmittedTree>& proposed) {
   for (Query& query : rows_) {
     if (!query.live) continue;
     const size_t before = tree_.staged().size();
+    query.search->stage_prefix();
     query.search->plan(next);
     query.staged_count = tree_.staged().size() - before;
   }
@@ -84,7 +101,8 @@ std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) 
     const auto index = static_cast<int32_t>(i);
     Query& query = rows_[i];
     note(query, first, log_probs, vocab_size);
-    if (query.search->advance(changed(query, first, log_probs, vocab_size), vocab_size)) {
+    const float* rows = changed(query, first, log_probs, vocab_size);
+    if (query.search->advance_after_prefix(rows, vocab_size)) {
       done.push_back(take(query));
       free(index);
     }

@@ -20,10 +20,11 @@ class Batch {
   Batch(int32_t row_count, std::shared_ptr<const GuessModel> model);
 
   // Begins a query in a free row. source_ids are in the target's vocabulary, without BOS and EOS;
-  // a ForcedSpec takes the target instead. query_key identifies the query, for samples. Throws
-  // std::invalid_argument for a row that is taken and for ids outside the vocabulary.
+  // a ForcedSpec takes the target instead. query_key identifies the query, for samples. Its answers
+  // begin with the tokens of `prefix`. Throws std::invalid_argument for a row that is taken, for
+  // ids outside the vocabulary, and for a prefix that ends, is too long or has a ForcedSpec.
   void start(int32_t row, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
-             uint64_t query_key = 0);
+             uint64_t query_key = 0, const std::vector<int32_t>& prefix = {});
   // Frees the row of a live query. Throws std::invalid_argument if the row is free.
   void cancel(int32_t row);
 
@@ -48,6 +49,7 @@ class Batch {
     size_t staged_count = 0;
     bool live = false;
   };
+  void check_prefix(const SearchSpec& spec, const std::vector<int32_t>& prefix) const;
   void free(int32_t index);
   Decoded take(Query& query) const;
   // The part of Settings in advance(), for the query's staged nodes from `first` on.

@@ -37,7 +37,9 @@ void BeamSearch::begin(const std::vector<int32_t>& source_ids) {
   nodes_.clear();
   lists_.finished_count = 0;
   lists_.count = 1;
-  lists_.beam.front() = first_entry(new_node(TokenTree::kNone, row_.bos()));
+  lists_.beam.front() = first_entry(
+      add_root([&](int32_t parent, int32_t token_id) { return new_node(parent, token_id); }));
+  lists_.beam.front().length = prefix_length();
 }
 
 int32_t BeamSearch::new_node(int32_t parent, int32_t token_id) {

@@ -112,6 +112,7 @@ class BeamSearch : public Search {
   // The model's log-prob of a live hypothesis.
   virtual double own_log_prob(const BeamEntry& entry) const { return entry.log_prob; }
   virtual void finish();
+  void set_log_prob(double log_prob) override { lists_.beam.front().log_prob = log_prob; }
 
   BeamSpec spec_;
   BeamLists lists_;

@@ -128,8 +128,8 @@ void bind_decoded(py::module_& module) {
   module.attr("NON_FINITE") = kNoNumbers;
   bind_fields(py::class_<Hypothesis>(module, "Hypothesis"), REQUIRED(Hypothesis, token_ids),
               REQUIRED(Hypothesis, log_prob), REQUIRED(Hypothesis, finished),
-              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, tolerated),
-              OPTIONAL(Hypothesis, token_log_probs));
+              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, prefix_log_prob),
+              OPTIONAL(Hypothesis, tolerated), OPTIONAL(Hypothesis, token_log_probs));
   bind_fields(
       py::class_<SearchStatistics>(module, "SearchStatistics"), REQUIRED(SearchStatistics, steps),
       REQUIRED(SearchStatistics, nodes), REQUIRED(SearchStatistics, drafted_tokens),
@@ -296,7 +296,7 @@ void bind_batch(py::module_& module) {
       .def(py::init<int32_t, std::shared_ptr<GuessModel>>(), py::arg("row_count"),
            py::arg("guess_model").none(false))
       .def("start", &Batch::start, py::arg("row"), py::arg("spec"), py::arg("source_ids"),
-           py::arg("query_key") = 0)
+           py::arg("query_key") = 0, py::arg("prefix") = std::vector<int32_t>())
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<AdmittedTree>())

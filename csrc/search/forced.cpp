@@ -49,6 +49,8 @@ class ForcedSearch final : public Search {
   }
 
  private:
+  void set_log_prob(double /*log_prob*/) override {}  // a given target has no prefix
+
   ForcedSpec spec_;
   std::vector<int32_t> target_ids_;
   int32_t last_ = TokenTree::kNone;  // node

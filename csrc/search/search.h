@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,6 +28,8 @@ struct Hypothesis {
   int32_t slot = TokenTree::kNone;
   // Of samples without replacement: the probability that it is among them.
   std::optional<double> inclusion = std::nullopt;
+  // Of answers with a given prefix: the part of log_prob that is the prefix's.
+  std::optional<double> prefix_log_prob = std::nullopt;
   // With relaxed verification: how many of its tokens are not the model's argmax.
   std::optional<int32_t> tolerated = std::nullopt;
   // With Settings::token_log_probs: of each token, and of EOS. Their sum is log_prob, to the bit.
@@ -43,6 +46,8 @@ struct SearchStatistics {
 
 // The error of a query whose log-probs are NaN or infinite.
 constexpr char kNoNumbers[] = "the model's log-probabilities are not numbers";
+// The error of a query whose prefix cannot be written.
+constexpr char kImpossiblePrefix[] = "the model gives target_prefix no probability";
 
 struct Decoded {
   int32_t query = 0;                   // the row of the batch
@@ -55,8 +60,9 @@ struct Decoded {
 struct Path {
   int32_t row;
   std::vector<int32_t> token_ids;  // after BOS
-  double log_prob;                 // of them, natural log
-  // The node whose log-probs chose the last token: its hidden state is the newest. kNone at BOS.
+  double log_prob;                 // of them, natural log; 0 until a given prefix is evaluated
+  // The node whose log-probs chose the last token: its hidden state is the newest. kNone at BOS and
+  // until a given prefix is evaluated.
   int32_t slot = TokenTree::kNone;
   // Of a sample: draws its next tokens.
   std::optional<Sampler> sampler = std::nullopt;
@@ -94,11 +100,14 @@ class Search {
   Search& operator=(const Search&) = delete;
 
   // Begins a query. source_ids are in the target's vocabulary, without BOS and EOS. query_key
-  // identifies the query, for samples. May be called again. Throws std::invalid_argument for ids
-  // outside the vocabulary.
-  void start(const std::vector<int32_t>& source_ids, uint64_t query_key) {
+  // identifies the query, for samples. Its answers begin with `prefix`. May be called again. Throws
+  // std::invalid_argument for ids outside the vocabulary.
+  void start(const std::vector<int32_t>& source_ids, uint64_t query_key,
+             const std::vector<int32_t>& prefix) {
     row_.model->roles().check_tokens(source_ids);
     query_key_ = query_key;
+    prefix_ = prefix;
+    prefix_log_prob_ = 0;
     decoded_ = {};
     decoded_.query = row_.index;
     begin(source_ids);
@@ -113,9 +122,50 @@ class Search {
   // Reads log_probs [staged node, vocab_size]. Returns whether the query is done.
   virtual bool advance(const float* log_probs, int32_t vocab_size) = 0;
 
-  Decoded take() { return std::move(decoded_); }
+  // In the first round: stages the nodes before the root, which plan() stages with drafts after it.
+  // So the prefix takes no pass of its own.
+  void stage_prefix() {
+    for (const int32_t slot : before_root_) row_.tree->stage(row_.index, slot);
+    decoded_.statistics.nodes += static_cast<int64_t>(before_root_.size());
+  }
+  // advance(), after reading the rows of those nodes.
+  bool advance_after_prefix(const float* log_probs, int32_t vocab_size) {
+    if (!before_root_.empty()) {
+      before_root_.clear();
+      for (const int32_t token_id : prefix_) {
+        prefix_log_prob_ += static_cast<double>(log_probs[token_id]);
+        log_probs += vocab_size;
+      }
+      if (!std::isfinite(prefix_log_prob_)) {
+        decoded_.error = std::isnan(prefix_log_prob_) ? kNoNumbers : kImpossiblePrefix;
+        return true;
+      }
+      set_log_prob(prefix_log_prob_);
+    }
+    return advance(log_probs, vocab_size);
+  }
+  Decoded take() {
+    for (Hypothesis& each : decoded_.hypotheses)
+      if (!prefix_.empty()) each.prefix_log_prob = prefix_log_prob_;
+    return std::move(decoded_);
+  }
 
  protected:
+  // Adds BOS and the prefix by `add(parent, token_id)`. Returns the last node, the root: hypotheses
+  // begin with it.
+  template <typename Add>
+  int32_t add_root(const Add& add) {
+    before_root_.clear();
+    root_ = add(TokenTree::kNone, row_.bos());
+    for (const int32_t token_id : prefix_) {
+      before_root_.push_back(root_);
+      root_ = add(root_, token_id);
+    }
+    return root_;
+  }
+  // Sets the log-prob of the hypotheses that begin with the root.
+  virtual void set_log_prob(double log_prob) = 0;
+  int32_t prefix_length() const { return static_cast<int32_t>(prefix_.size()); }
   void count_staged(size_t nodes, size_t drafted) {
     ++decoded_.statistics.steps;
     decoded_.statistics.nodes += static_cast<int64_t>(nodes);
@@ -123,12 +173,20 @@ class Search {
   }
   // The path to a node.
   Path path(int32_t node, double log_prob) const {
-    return {row_.index, row_.tree->path(node), log_prob, row_.tree->parent(node)};
+    return {row_.index, row_.tree->path(node), log_prob, newest(node)};
+  }
+  // The evaluated node whose log-probs chose a node, or kNone.
+  int32_t newest(int32_t node) const {
+    return before_root_.empty() ? row_.tree->parent(node) : TokenTree::kNone;
   }
 
   Row row_;
   Decoded decoded_;
   uint64_t query_key_ = 0;
+  std::vector<int32_t> prefix_;       // tokens
+  double prefix_log_prob_ = 0;        // of them, once they are evaluated
+  std::vector<int32_t> before_root_;  // nodes; none once they are evaluated
+  int32_t root_ = TokenTree::kNone;
 };
 
 }  // namespace molspec

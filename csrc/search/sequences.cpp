@@ -28,7 +28,12 @@ class SequenceSearch final : public Search {
   void begin(const std::vector<int32_t>& source_ids) override {
     if (drafter_) drafter_->start(source_ids);
     Sequence first;
-    first.node = group_.begin();
+    first.node = add_root([&](int32_t parent, int32_t token_id) {
+      return parent == TokenTree::kNone ? group_.begin() : group_.child_or_new(parent, token_id);
+    });
+    first.token_ids = prefix_;
+    first.token_count = prefix_length();
+    first.emitted_tokens = prefix_length();
     std::fill(sequences_.begin(), sequences_.end(), first);
     samplers_.clear();
     for (uint32_t i = 0; spec_.sampling && i < sequences_.size(); ++i)
@@ -40,8 +45,7 @@ class SequenceSearch final : public Search {
     for (size_t i = 0; i < sequences_.size(); ++i) {
       const Sequence& sequence = sequences_[i];
       if (!sequence.live) continue;
-      out.push_back(
-          {row_.index, sequence.token_ids, sequence.log_prob, row_.tree->parent(sequence.node)});
+      out.push_back({row_.index, sequence.token_ids, sequence.log_prob, newest(sequence.node)});
       if (spec_.sampling) out.back().sampler = samplers_[i].of_drafter();
     }
   }
@@ -87,6 +91,10 @@ class SequenceSearch final : public Search {
   }
 
  private:
+  void set_log_prob(double log_prob) override {
+    for (Sequence& sequence : sequences_) sequence.log_prob = log_prob;
+  }
+
   const DraftTree& own_drafts(const Sequence& sequence) {
     const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
     if (is_new) drafter_->propose(sequence.token_ids, found->second);
@@ -111,7 +119,7 @@ class SequenceSearch final : public Search {
   void finish() {
     for (Sequence& sequence : sequences_) {
       decoded_.statistics.accepted_tokens += sequence.accepted_tokens;
-      decoded_.statistics.emitted_tokens += sequence.emitted_tokens;
+      decoded_.statistics.emitted_tokens += sequence.emitted_tokens - prefix_length();
       if (!decoded_.error.empty()) continue;
       decoded_.hypotheses.push_back({std::move(sequence.token_ids), sequence.log_prob,
                                      sequence.finished != 0, sequence.node});

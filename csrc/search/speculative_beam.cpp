@@ -41,7 +41,10 @@ class SpeculativeBeamSearch final : public Search {
   void begin(const std::vector<int32_t>& source_ids) override {
     if (drafter_) drafter_->start(source_ids);
     nodes_.clear();
-    beam_.assign(1, first_entry(nodes_.add(TokenTree::kNone, row_.bos())));
+    beam_.assign(1, first_entry(add_root([&](int32_t parent, int32_t token_id) {
+                   return nodes_.add(parent, token_id);
+                 })));
+    beam_.front().length = prefix_length();
   }
   void paths(std::vector<Path>& out) const override {
     if (drafter_) return;
@@ -96,6 +99,7 @@ class SpeculativeBeamSearch final : public Search {
     std::vector<int32_t> parents;  // indices in slots
   };
 
+  void set_log_prob(double log_prob) override { beam_.front().log_prob = log_prob; }
   bool continues(const BeamEntry& entry) const { return entry.continues(spec_.max_length); }
   double score(double log_prob, int32_t length) const {
     return beam_score(log_prob, length, spec_.length_penalty);

@@ -48,10 +48,14 @@ class StochasticBeamSearch final : public BeamSearch {
 
   void begin(const std::vector<int32_t>& source_ids) override {
     BeamSearch::begin(source_ids);
-    lists_.beam.front().log_prob = of_query().after(0, 1).gumbel(0, 0);
+    set_log_prob(0);
   }
 
  private:
+  // A path that all samples share is drawn for certain.
+  void set_log_prob(double /*own*/) override {
+    lists_.beam.front().log_prob = of_query().after(0, 1).gumbel(0, 0);
+  }
   void remember(int32_t slot, const float* log_probs, int32_t vocab_size) override {
     Note& node = note(slot);
     node.noise = noise(slot);
@@ -115,16 +119,16 @@ class StochasticBeamSearch final : public BeamSearch {
                 node.log_probs.own + static_cast<double>(node.best[i].log_prob)};
     return {};  // a draft that no hypothesis reaches
   }
-  // The log-probs of the path to a node after an evaluated one, or to BOS.
+  // The log-probs of the path to a node after an evaluated one, or to the root.
   PathLogProbs path_log_probs(int32_t slot) const {
     if (note(slot).evaluated) return note(slot).log_probs;
-    const int32_t parent = row_.tree->parent(slot);
-    return parent == TokenTree::kNone ? PathLogProbs{} : after(parent, row_.tree->token_id(slot));
+    if (slot == root_) return {0, prefix_log_prob_};
+    return after(row_.tree->parent(slot), row_.tree->token_id(slot));
   }
   // The drawn log-prob of the path to a node; guessed for nodes that are not evaluated.
   double drawn_log_prob(int32_t slot) {
     const int32_t parent = row_.tree->parent(slot);
-    if (parent == TokenTree::kNone || note(parent).evaluated) return path_log_probs(slot).drawn;
+    if (slot == root_ || note(parent).evaluated) return path_log_probs(slot).drawn;
     guess(parent);
     for (const NoisyToken& token : note(parent).noisy)
       if (token.token_id == row_.tree->token_id(slot))

@@ -47,6 +47,8 @@ def values_of(metadata: Any, hint: Any) -> tuple[list[Any], list[Any]]:
         wrong += [above] if above is not None else [] if least is None else [least - 1e-9]
         ends = [math.nextafter(above, math.inf) if above is not None else least or 0]
         return wrong, ends + ([] if most is None else [most, np.float32(most)])
+    if {*kinds} <= {str, type(None)}:
+        return [5, True, b"C", ["C"]], ["C"]
     return [], []
 
 

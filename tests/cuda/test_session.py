@@ -81,6 +81,8 @@ ON_HOST: tuple[dict[str, Any], ...] = (
     {"beam": "standard", "n_best": 2, "length_penalty": 400.0},
     {"drafter": "none", "token_log_probs": True},
     {"drafter": "none", "min_length": 3},
+    {"drafter": "none", "target_prefix": "CC"},
+    {"beam": "standard", "n_best": 2, "target_prefix": "CC"},
 )
 
 

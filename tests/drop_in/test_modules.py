@@ -156,3 +156,56 @@ def test_drafts_save_calls_on_real_queries(
         share = 0.8 if drafter is None else 0.6  # few rows, or few calls
         assert found.statistics.query_calls < share * loop_calls
         assert found.statistics.accepted_per_emitted > 1 - share
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_answers_begin_with_the_prefix_of_each_source(drafter: str) -> None:
+    model = PlainTransformer(seed=5)
+    given = sources(3)
+    prefixes = [[7, 9], [], [4, 4, 8]]
+    padded = torch.tensor([[*ids, *[PAD] * (3 - len(ids))] for ids in prefixes])
+    lists = [
+        decode(model, given, **IDS, max_length=12, drafter=drafter, target_prefix=each)
+        for each in (prefixes, padded)
+    ]
+    assert torch.equal(lists[0].sequences, lists[1].sequences)
+    for row, (source, prefix) in enumerate(zip(given, prefixes, strict=True)):
+        steps, tokens, log_prob = plain_steps(model, source), list(prefix), 0.0
+        before = sum(float(steps([BOS, *prefix[:i]])[each]) for i, each in enumerate(prefix))
+        while tokens[-1:] != [EOS] and len(tokens) < 12:
+            best = steps([BOS, *tokens]).max(dim=-1)
+            tokens.append(int(best.indices))
+            log_prob += float(best.values)
+        found = lists[0]
+        assert found.sequences[row, 0, : len(tokens)].tolist() == tokens
+        assert float(found.log_probs[row, 0]) == pytest.approx(before + log_prob, abs=1e-4)
+        assert float(found.log_probs_after_prefix[row, 0]) == pytest.approx(log_prob, abs=1e-4)
+
+
+def test_one_prefix_serves_every_source() -> None:
+    model = PlainTransformer(seed=5)
+    given, each = sources(3), {**IDS, "max_length": 8, "n_best": 2}
+    found = decode(model, given, **each, target_prefix=[7])
+    same = decode(model, given, **each, target_prefix=[[7]] * 3)
+    assert torch.equal(found.sequences, same.sequences)
+    assert torch.equal(found.log_probs, same.log_probs)
+    assert (found.sequences[:, :, 0] == 7).all()
+    free = decode(model, given, **each)
+    assert torch.equal(free.log_probs_after_prefix, free.log_probs)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [
+        (5, "target_prefix is 5: expected a list of whole numbers"),
+        ("CC", r"target_prefix\[0\] is 'C': expected a list of whole numbers"),
+        ([1.5], r"target_prefix is \[1\.5\]: expected a list of whole numbers"),
+        ([[4], [5]], "target_prefix has 2 lists: expected 3, one a source"),
+        ([99], "a token of target_prefix is 99: expected 0 to 14"),
+        ([4, EOS], f"target_prefix holds EOS {EOS}: expected tokens before it"),
+        ([4] * 6, "target_prefix has 6 tokens: expected at most 5, fewer than max_length"),
+    ],
+)
+def test_wrong_prefixes_are_refused(prefix: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        decode(PlainTransformer(seed=5), sources(3), **IDS, max_length=6, target_prefix=prefix)

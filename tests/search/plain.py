@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from molspec import _native
-from molspec._native import Batch, BeamSpec
+from molspec._native import Batch, SearchSpec
 from molspec.drafting import guess_model
 from molspec.engine.devices import Engine
 from molspec.prediction.results import Result
@@ -203,9 +203,11 @@ def model_with_ties(seed: int) -> NextLogProbs:
     return next_log_probs
 
 
-def decode(spec: BeamSpec, next_log_probs: NextLogProbs) -> list[_native.Hypothesis]:
+def decode(
+    spec: SearchSpec, next_log_probs: NextLogProbs, prefix: Sequence[int] = ()
+) -> list[_native.Hypothesis]:
     batch = Batch(1, guess_model(VOCABULARY, None))
-    batch.start(0, spec, [4, 5])
+    batch.start(0, spec, [4, 5], prefix=prefix)
     tokens: dict[int, int] = {}
     while True:
         batch.plan()
@@ -215,4 +217,6 @@ def decode(spec: BeamSpec, next_log_probs: NextLogProbs) -> list[_native.Hypothe
             tokens[slots[-1]] = token
             rows.append(next_log_probs([tokens[slot] for slot in slots]))
         if done := batch.advance(np.array(rows, np.float32)):
+            if done[0].error:
+                raise ValueError(done[0].error)
             return done[0].hypotheses

@@ -176,6 +176,36 @@ def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
     assert page.inner_text("#form-error") == ""
 
 
+def test_the_route_that_is_shown_is_marked(page: Any) -> None:
+    pytest.importorskip("syntheseus", reason="Syntheseus is not installed")
+    acids = (_ACID, _ACID.replace("O)CC1", "Cl)CC1"))
+    reactions = [f"{acid}.Nc1ccccc1>>{_AMIDE}" for acid in acids]
+    routes = [
+        {"steps": [{"reaction": each, "log_prob": -0.1}], "log_prob": -0.1} for each in reactions
+    ]
+    found = {"error": None, "names": {}, "expansions": 2, "seconds": 1.0, "routes": routes}
+    page.route("**/v1/plan", lambda asked: asked.fulfill(body=json.dumps(found) + "\n"))
+
+    def pressed() -> list[str]:
+        page.locator(".molecule svg").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        buttons = page.locator("#routes button")
+        return [buttons.nth(each).get_attribute("aria-pressed") for each in range(buttons.count())]
+
+    page.fill("#smiles", _AMIDE)
+    page.click("#plan")
+    assert pressed() == ["true", "false"]
+    page.click("text=Route 2")
+    assert pressed() == ["false", "true"]
+    page.reload()
+    assert pressed() == ["false", "true"]
+    page.click("#undo")
+    assert pressed() == ["true", "false"]
+    page.locator(".molecule").first.click()  # a further step, which is in no route of the plan
+    page.locator(".step").nth(1).locator(".answer").first.wait_for()
+    assert pressed() == ["false", "false"]
+
+
 def test_a_drawn_molecule_is_submitted_by_keyboard(page: Any) -> None:
     box = page.locator("#editor").bounding_box()
     for row, column, name in ((0, 0, "Clear all"), (5, 1, "Chain"), (9, 1, "Benzene"), (12, 0, "")):

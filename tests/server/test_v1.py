@@ -68,6 +68,7 @@ def lines(served: Service, name: str, queries: list[str], **options: Any) -> lis
         {"samples": 4, "replacement": False},
         {"verification": "relaxed", "beta": 9, "tau": 9.0, "drafter": "windows"},
         {"samples": 2, "verification": "rejection", "drafter": "tree"},
+        {"target_prefix": "CN", "n_best": 2},
     ],
 )
 def test_results_equal_those_of_the_command_line(
@@ -196,6 +197,8 @@ def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
         ({"temperature": 0.5}, "temperature", "expected samples with it"),
         ({"samples": 2, "temperature": 0}, "temperature", "expected a number from 0.001"),
         ({"samples": 2, "seed": 0.5}, "seed", "integer"),
+        ({"target_prefix": 5}, "target_prefix", "string"),
+        ({"target_prefix": "junk"}, "target_prefix", "target_prefix is 'junk': not SMILES"),
         ({"replacement": False}, "replacement", "expected samples with it"),
         ({"beta": 2}, "beta", "expected verification='relaxed' with it"),
         ({"seconds": 0}, "seconds", "greater than 0"),

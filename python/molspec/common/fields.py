@@ -60,7 +60,7 @@ def choices(hint: Any) -> tuple[Any, ...]:
 
 
 def check_fields(settings: object) -> None:
-    """Check every field that is a number, a choice or a bool; NumPy's numbers are accepted.
+    """Check every field that is a number, a text, a choice or a bool; NumPy's numbers are accepted.
 
     Raises ValueError that names the field, the value and what was expected.
     """
@@ -98,6 +98,8 @@ def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
         check_number(each.name, value, math.inf if most is None else most, above, least or 0)
         # Equal settings have the same JSON values.
         object.__setattr__(settings, each.name, float(value))
+    elif {*kinds} <= {str, NoneType} and not isinstance(value, str):
+        raise ValueError(f"{each.name} is {value!r}: expected text")
 
 
 def _is_number(value: Any) -> bool:

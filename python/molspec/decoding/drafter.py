@@ -51,10 +51,11 @@ class Path:
     row: int
     #: After BOS, in the target's vocabulary.
     token_ids: list[int]
-    #: Natural log of the model's probability of them.
+    #: Natural log of the model's probability of them; 0 until a given prefix is evaluated.
     log_prob: float
     #: float32 [d_model]: the model's last hidden state, from which it chose the last token. None
-    #: before the first token, and for drafters without `wants_hidden_states`.
+    #: before the first token or a given prefix is evaluated, and for drafters without
+    #: `wants_hidden_states`.
     hidden_state: Tensor | None = None
     #: For a sample, draws its next tokens: `sampler.token(log_probs, position)` is its token for
     #: these log-probs. A drafter that uses it agrees with the model more often.

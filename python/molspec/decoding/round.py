@@ -40,10 +40,12 @@ class Source:
     token_ids: in the target's vocabulary, without BOS and EOS, for drafts; the target in forced
         decoding.
     encoder_ids: for the encoder, with BOS and EOS as the model needs them.
+    prefix: the tokens that its answers begin with.
     """
 
     token_ids: Sequence[int]
     encoder_ids: Sequence[int]
+    prefix: Sequence[int] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,8 @@ class HostExecutor:
 
     def start(self, row: int, strategy: Strategy, source: Source) -> None:
         """Begin the query of an encoded row. Raises DrafterError if its drafter fails."""
-        self._batch.start(row, strategy.search, source.token_ids, _key(source.encoder_ids))
+        key = _key(source.encoder_ids)
+        self._batch.start(row, strategy.search, source.token_ids, key, source.prefix)
         drafter = strategy.drafter
         if drafter is None:
             return
@@ -196,7 +199,7 @@ class HostExecutor:
         """The paths in the drafter's form."""
         hidden: dict[int, Tensor] = {}
         if wants_hidden_states(drafter):
-            slots = [path.slot for path in paths if path.token_ids]
+            slots = [path.slot for path in paths if path.slot >= 0]
             hidden = dict(zip(slots, self._session.hidden_states(slots), strict=True))
         return [
             Path(

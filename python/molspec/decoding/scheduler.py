@@ -228,7 +228,7 @@ class Scheduler(Generic[AnswerT]):
         return {}
 
     def _start(self, row: int, strategy: Strategy, source: Source) -> HostExecutor | Executor:
-        if strategy.drafter is None:
+        if strategy.drafter is None and not source.prefix:  # of which devices know nothing
             executor = self._session.executor(strategy.search, self._guess)
             if executor is not None:
                 executor.start(row, source.token_ids)

@@ -23,6 +23,7 @@ from molspec.drop_in.token_ids import (
     check_map,
     check_sources,
     copied,
+    read_prefixes,
     read_sources,
 )
 from molspec.engine.devices import Engine
@@ -44,7 +45,7 @@ from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, ch
 from molspec.text import is_text
 
 #: Options that do not apply to token ids have an error message of their own.
-_NAMES = [name for name in OPTION_NAMES if name != "max_length"]
+_NAMES = [name for name in OPTION_NAMES if name not in ("max_length", "target_prefix")]
 #: Drafts for PyTorch models, where every leaf of the tree is a row. On a CPU a row costs its whole
 #: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
@@ -61,6 +62,7 @@ class Hypotheses:
         right with pad_id.
     log_probs: float64 [batch, n_best], the sum over a sequence's tokens.
     lengths: int64 [batch, n_best], EOS counted.
+    log_probs_after_prefix: float64 [batch, n_best], the part of log_probs after target_prefix.
     finished: bool [batch, n_best], False if max_length came before EOS.
     tolerated: int64 [batch, n_best], tokens that relaxed verification accepted in place of the
         model's own.
@@ -76,6 +78,7 @@ class Hypotheses:
     sequences: Tensor
     log_probs: Tensor
     lengths: Tensor
+    log_probs_after_prefix: Tensor
     finished: Tensor
     tolerated: Tensor
     inclusion: Tensor
@@ -98,6 +101,7 @@ def decode(
     eos_id: int,
     pad_id: int,
     max_length: int,
+    target_prefix: Tensor | Sequence[int] | Sequence[Sequence[int]] | None = None,
     tokens: Sequence[str] | None = None,
     source_to_target: Mapping[int, int] | None = None,
     **options: Any,
@@ -115,6 +119,8 @@ def decode(
         have the special tokens that the model expects.
     bos_id: the token that the decoder starts with. Hugging Face: config.decoder_start_token_id.
     max_length: maximum tokens of an answer, EOS counted.
+    target_prefix: target ids that every answer begins with, without BOS: one list for all sources,
+        or one for each, [batch, length], padded on the right with pad_id.
     tokens: the target's token strings by id, so that drafts follow ring-closure digits. A model of
         `compile` or `load` knows its own.
     source_to_target: the target id of each source id that has one, if the vocabularies differ.
@@ -146,6 +152,7 @@ def decode(
     drafts = not isinstance(config.drafter, NoDraft)
     special_ids = SpecialIds(pad_id, bos_id, eos_id)
     sequences = read_sources(source_ids, special_ids.pad_id)
+    prefixes = read_prefixes(target_prefix, special_ids.pad_id, len(sequences))
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 
@@ -159,7 +166,7 @@ def decode(
             copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
             for index, sequence in enumerate(sequences)
         ]
-        sources = [Source(*ids) for ids in zip(copies, sequences, strict=True)]
+        sources = [Source(*ids) for ids in zip(copies, sequences, prefixes, strict=True)]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
 
         def open_drafter(drafter: Any) -> tuple[Session, int | None]:
@@ -315,6 +322,7 @@ def _hypotheses(
 ) -> Hypotheses:
     shape = len(decoded), n_best
     log_probs = torch.full(shape, -torch.inf, dtype=torch.float64, device="cpu")
+    after_prefix = log_probs.clone()
     lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
     tolerated, inclusion = torch.zeros_like(lengths), torch.full_like(log_probs, torch.nan)
     finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
@@ -330,6 +338,7 @@ def _hypotheses(
             log_probs[index, rank] = hypothesis.log_prob
             lengths[index, rank] = len(hypothesis.token_ids + end)
             finished[index, rank] = hypothesis.finished
+            after_prefix[index, rank] = hypothesis.log_prob - (hypothesis.prefix_log_prob or 0)
             tolerated[index, rank] = hypothesis.tolerated or 0
             if hypothesis.inclusion is not None:
                 inclusion[index, rank] = hypothesis.inclusion
@@ -339,5 +348,13 @@ def _hypotheses(
         padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
         token_log_probs[place][: len(values)] = torch.tensor(values, device="cpu")
     return Hypotheses(
-        padded, log_probs, lengths, finished, tolerated, inclusion, token_log_probs, statistics
+        sequences=padded,
+        log_probs=log_probs,
+        log_probs_after_prefix=after_prefix,
+        lengths=lengths,
+        finished=finished,
+        tolerated=tolerated,
+        inclusion=inclusion,
+        token_log_probs=token_log_probs,
+        statistics=statistics,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,12 +51,7 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
         raise ValueError(f"source_ids is a {kind}: expected a tensor or a list of lists")
     sequences = []
     for index, row in enumerate(source_ids):
-        try:
-            sequence = [operator.index(token_id) for token_id in row]
-        except TypeError as error:
-            raise ValueError(
-                f"source_ids[{index}] is {row!r}: expected a list of whole numbers"
-            ) from error
+        sequence = _ids(f"source_ids[{index}]", row)
         while sequence and sequence[-1] == pad_id:
             sequence.pop()
         if not sequence or pad_id in sequence or min(sequence) < 0 or max(sequence) > _LARGEST_ID:
@@ -67,6 +63,29 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
     if not sequences:
         raise ValueError("source_ids is empty: expected at least one source")
     return sequences
+
+
+def read_prefixes(target_prefix: Any, pad_id: int, count: int) -> list[list[int]]:
+    """The prefix of each source: one of ids for all, or a list of them, padded on the right."""
+    rows = target_prefix.tolist() if isinstance(target_prefix, Tensor) else target_prefix
+    rows = [*rows] if isinstance(rows, Iterable) else rows
+    if isinstance(rows, list) and any(isinstance(row, Iterable) for row in rows):
+        prefixes = [_ids(f"target_prefix[{index}]", row) for index, row in enumerate(rows)]
+    else:
+        prefixes = [_ids("target_prefix", () if rows is None else rows)] * count
+    if len(prefixes) != count:
+        raise ValueError(f"target_prefix has {len(prefixes)} lists: expected {count}, one a source")
+    for prefix in prefixes:
+        while prefix and prefix[-1] == pad_id:
+            prefix.pop()
+    return prefixes
+
+
+def _ids(name: str, row: Any) -> list[int]:
+    try:
+        return [operator.index(token_id) for token_id in row]
+    except TypeError as error:
+        raise ValueError(f"{name} is {row!r}: expected a list of whole numbers") from error
 
 
 def check_map(source_to_target: Mapping[int, int] | None, vocab_size: int) -> None:

@@ -14,7 +14,7 @@ from molspec.prediction.options import DRAFT_COUNTS, PredictOptions
 from molspec.prediction.strategy import SearchPlan, chosen_drafter, search_plan
 
 #: Options that settings leave out at their default: files were written before they came.
-_LATER = ("min_length", "token_log_probs")
+_LATER = ("min_length", "target_prefix", "token_log_probs")
 
 
 class Identity(NamedTuple):

@@ -107,6 +107,8 @@ class Decoder(Scheduler[Result]):
         gets a Result with `error` at the next step.
         """
         config = self._strategies.model.decode_config(options)
+        if target is not None and config.options.target_prefix is not None:
+            raise ValueError("target_prefix is given with a target: expected one of them")
         if target is None:
             if aligned:
                 raise ValueError("aligned is True: expected a target with it")
@@ -181,12 +183,14 @@ class _TextRequest(Request[Result]):
         return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
 
     def _prediction(self, found: Hypothesis) -> Prediction:
+        prefix = found.prefix_log_prob
         return Prediction(
             self._model.reader.vocabulary.decode(found.token_ids),
             found.log_prob,
             found.finished,
             inclusion=found.inclusion,
             tolerated=found.tolerated,
+            log_prob_after_prefix=None if prefix is None else found.log_prob - prefix,
             token_log_probs=tuple(found.token_log_probs) or None,
         )
 
@@ -206,14 +210,20 @@ class _QueryRequest(_TextRequest):
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
         options = self._config.options
         count = options.augmentations if options.augment_below is None else 1
-        self._first_views = reader.views(self._query, canonical, count)
+        self._first_views = self._spelt(count)
         return self._first_views
 
     @cached_property
     def _views(self) -> Sequence[Source]:
         """All spellings. RDKit needs a millisecond for them, so a confident query skips them."""
-        canonical = bool(self._config.canonical_queries)
-        return self._model.reader.views(self._query, canonical, self._config.options.augmentations)
+        return self._spelt(self._config.options.augmentations)
+
+    def _spelt(self, count: int) -> Sequence[Source]:
+        config, reader = self._config, self._model.reader
+        canonical, prefix = bool(config.canonical_queries), config.options.target_prefix
+        if prefix is None:
+            return reader.views(self._query, canonical, count)
+        return reader.prefixed(self._query, canonical, count, prefix, config.max_length)
 
     def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
         options = self._config.options

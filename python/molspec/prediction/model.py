@@ -64,7 +64,7 @@ class Model:
             dtype,
             sum(each.packed.decoder_bytes for each in engines),
         )
-        self.reader = QueryReader(self.spec, self.vocabulary, checkpoint.template)
+        self.reader = QueryReader(self.spec, self.vocabulary, checkpoint.template, self.task)
         self._ngram = checkpoint.ngram
         self._drafters = _drafters(checkpoint, dtype, device)
         #: Of options that were resolved before.
@@ -266,6 +266,8 @@ class Model:
         if options.drop_impossible and self.task is None:
             raise ValueError("drop_impossible is True: expected a model whose task is known")
         max_length = options.length_limit(self.spec.max_positions)
+        if options.target_prefix is not None:
+            self.reader.check_prefix(options.target_prefix, max_length)
         if options.drafter is not None:
             self.context.check(options.configuration)
         return DecodeConfig(options, self.identity, canonical, max_length)

@@ -155,6 +155,17 @@ class PredictOptions:
         group=ANSWERS,
         most=1_000_000,
     )
+    target_prefix: str | None = http_setting(
+        None,
+        "Text that every answer begins with; for retro a molecule that is one of the reactants.",
+        more="`log_prob` counts it, and `log_prob_after_prefix` is the part of the rest. For "
+        "`retro` the prefix is the molecule and a dot, so an answer has another molecule too. "
+        "Query and molecule are then written from atoms that look alike: of all spellings of both "
+        "(one of the query if it is decoded as given) the pair with the longest common beginning, "
+        "or as many as `augmentations` says. A drafter reads the prefix in the first pass. On a "
+        "device such searches run on the host.",
+        group=ANSWERS,
+    )
     token_log_probs: bool = http_setting(
         False,
         "Give the log-probability of every token of an answer.",

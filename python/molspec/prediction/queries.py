@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from molspec.common.task import Task
 from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
 from molspec.text import (
@@ -18,24 +19,32 @@ from molspec.text import (
     check_text,
     other_spellings,
     sides_of,
+    spelt_alike,
     tokenize,
 )
 
 #: Maximum tokens of a spelling, with hydrogens and atom maps, for each token of the canonical form.
 _LONGEST_SPELLING = 4
+#: Other spellings of a query, and of a reactant, that are compared.
+_MOST_OTHERS = 63
 
 
 class QueryReader:
     """Reads queries for one model. Methods raise ValueError, naming the fault of a query."""
 
     def __init__(
-        self, spec: ModelSpec, vocabulary: Vocabulary, template: str | None = None
+        self,
+        spec: ModelSpec,
+        vocabulary: Vocabulary,
+        template: str | None = None,
+        task: Task | None = None,
     ) -> None:
         self.spec = spec
         self.vocabulary = vocabulary
         #: Whether queries are SMILES alone, not words of learned pieces.
         self.reads_smiles = vocabulary.atomwise or template is not None
         self._template = template or "{}"
+        self._writes_reactants = task == "retro" and self.reads_smiles
         self._begin, self._end = spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
         self._longest = spec.max_positions - len(self._begin) - len(self._end)
 
@@ -84,31 +93,76 @@ class QueryReader:
         text, source = self._read(query, canonical)
         if aligned and isinstance(target, str):  # without atom maps, and without a last dot
             target = canonicalise(target.strip(" .")) or target
-        pairs = [self._forced(source, target)]
+        pairs = [replace(source, token_ids=self._target_ids(target))]
         if aligned:
             for other in aligned_spellings(text, check_text(target)):
                 with suppress(ValueError):
-                    pairs.append(self._forced(source, other))
+                    pairs.append(replace(source, token_ids=self._target_ids(other)))
         return pairs
 
-    def _forced(self, source: Source, target: str) -> Source:
+    def prefixed(
+        self, query: str, canonical: bool, count: int, prefix: str, max_length: int
+    ) -> list[Source]:
+        """The views of a query whose answers begin with a text, or have a molecule as a reactant.
+
+        Then `count` spellings of both, those that are the most alike at their beginnings.
+        """
+        if not self._writes_reactants:
+            ids = self._target_ids(prefix, max_length)
+            return [replace(view, prefix=ids) for view in self.views(query, canonical, count)]
+        text, _ = self._read(query, canonical)
+        texts = [text, *(other_spellings(text, _MOST_OTHERS) if canonical else ())]
+        reactant = self._reactant(prefix)
+        reactants = [reactant, *other_spellings(reactant, _MOST_OTHERS)]
+        views: list[Source] = []
+        for spelt, reactant in spelt_alike(texts, reactants):
+            if len(views) == count:
+                break
+            with suppress(ValueError):
+                ids = self._target_ids(f"{reactant}.", max_length)
+                views.append(replace(self.source(spelt), prefix=ids))
+        return views
+
+    def check_prefix(self, prefix: str, max_length: int) -> None:
+        """Raise ValueError, naming target_prefix, unless answers can begin with it."""
+        text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
+        self._target_ids(text, max_length)
+
+    def _reactant(self, prefix: str) -> str:
+        """The canonical SMILES of one molecule."""
         try:
-            ids = self.vocabulary.encode(self._text(target))
+            reactant = self.canonical(prefix.strip(" ."))
         except ValueError as error:
-            raise ValueError(f"target: {error}") from error
+            raise ValueError(f"target_prefix is {prefix!r}: {error}") from error
+        if "." in reactant or ">" in reactant:
+            raise ValueError(f"target_prefix is {prefix!r}: expected one molecule")
+        return reactant
+
+    def _target_ids(self, target: str, max_length: int | None = None) -> list[int]:
+        """The ids of a target; with max_length those of a text that targets begin with."""
+        name, end, limit = "target", self.spec.max_positions, "the model's longest target"
+        if max_length is not None:
+            name, end = f"target_prefix is {target!r}", max_length
+            limit = f"fewer than max_length {max_length}"
+        try:
+            ids = self.vocabulary.encode(self._text(target, last_dot=max_length is not None))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
         bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
         begin = [] if bos_id is None else [bos_id]
-        longest = self.spec.max_positions - 1 - len(begin)
-        _check_length(len(ids), longest, "target: ", "target")
-        return replace(source, token_ids=[*begin, *ids])
+        _check_length(len(ids), end - 1 - len(begin), f"{name}: ", limit)
+        return [*begin, *ids]
 
-    def _text(self, given: str) -> str:
-        """Its text; learned pieces may be words, and blanks around them count."""
+    def _text(self, given: str, last_dot: bool = False) -> str:
+        """Its text, without a last dot unless that counts.
+
+        Learned pieces may be words, and blanks around them count.
+        """
         text = check_text(given)
         if not self.reads_smiles:
             return given.strip("\r\n")
         check_notation(text)
-        return text
+        return f"{text}." if last_dot and given.rstrip().endswith(".") else text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:
         try:
@@ -119,8 +173,8 @@ class QueryReader:
             raise ValueError(f"{error}, read as {text}") from error
 
 
-def _check_length(token_count: int, longest: int, where: str = "", side: str = "source") -> None:
+def _check_length(
+    token_count: int, longest: int, where: str = "", limit: str = "the model's longest source"
+) -> None:
     if token_count > longest:
-        raise ValueError(
-            f"{where}{token_count} tokens: expected at most {longest}, the model's longest {side}"
-        )
+        raise ValueError(f"{where}{token_count} tokens: expected at most {longest}, {limit}")

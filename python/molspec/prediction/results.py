@@ -89,6 +89,9 @@ class Prediction:
         remark="{} tokens tolerated",
         verification="relaxed",
     )
+    log_prob_after_prefix: float | None = given(
+        None, "The part of log_prob after target_prefix.", target_prefix=...
+    )
     #: Their sum is log_prob, to the bit, unless answers were merged.
     token_log_probs: tuple[float, ...] | None = given(
         None, "Of each token, and of EOS if it is finished.", token_log_probs=True
@@ -304,6 +307,8 @@ def _merged(group: Sequence[Prediction], log_prob: float, count: int = 1) -> Pre
     best = min(group, key=_rarity)
     inclusion = best.inclusion if len(group) == 1 else None  # that of several is not known
     changed = {"log_prob": log_prob, "count": count, "inclusion": inclusion}
+    if best.log_prob_after_prefix is not None:
+        changed["log_prob_after_prefix"] = best.log_prob_after_prefix + (log_prob - best.log_prob)
     return best.known(**{**best.to_json(), **changed})
 
 

@@ -1,6 +1,6 @@
 """Text: SMILES, their atomwise tokens, and the tokens' ids."""
 
-from molspec.text.aligned import aligned_spellings
+from molspec.text.aligned import aligned_spellings, spelt_alike
 from molspec.text.molecules import read_smiles, write_smiles, written_order
 from molspec.text.pieces import PieceVocabulary
 from molspec.text.rings import too_many_rings
@@ -52,6 +52,7 @@ __all__ = [
     "reaction_sides",
     "read_smiles",
     "sides_of",
+    "spelt_alike",
     "tokenize",
     "too_many_rings",
     "write_smiles",

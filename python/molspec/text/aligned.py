@@ -66,6 +66,18 @@ def aligned_spellings(query: str, target: str) -> list[str]:
     return list(found)[:_MOST]
 
 
+def spelt_alike(queries: Sequence[str], reactants: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of a query's spelling and that of a molecule which is to be its first reactant.
+
+    The pairs with the longest common beginning come first: both begin at the same atom there, as
+    models of root-aligned SMILES write the first molecule. Ring numbers may differ.
+    """
+    texts = (*queries, *reactants)
+    tokens = {text: [_plain(token) for token in tokenize(text)] for text in texts}
+    pairs = product(queries, reactants)
+    return sorted(pairs, key=lambda pair: -common_length(*(tokens[text] for text in pair)))
+
+
 def _chosen(spellings: Sequence[_Spelling], most: int) -> list[tuple[str, int]]:
     """The best spellings by each measure, alternately, with their places."""
     by_prefix = sorted(spellings, key=lambda each: (-each.prefix, each.prefix_place))[:_KEPT]

@@ -316,18 +316,28 @@ function show() {
   $("route").hidden = root === null && !past.length;
   $("undo").disabled = !past.length;
   $("tree").replaceChildren(...(root ? [stepView(root)] : []));
-  $("routes").replaceChildren(...(routes.length > 1 ? routes.map(routeView) : []));
+  const shown = routes.length > 1 && root ? String(written(plain(root))) : "";
+  $("routes").replaceChildren(...(routes.length > 1 ? routes.map((route, index) => routeView(route, index, shown)) : []));
   $("overview").replaceChildren(...(root && reactions(root).length > 1 ? [drawing(routeDrawing())] : []));
   if (focused) document.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   keep();
 }
 
-function routeView(route, index) {
+/** The reactions of a route, as `plain` writes it. */
+function written(step) {
+  const answer = step.answers?.find((each) => each.chosen);
+  if (!answer) return [];
+  return [`${answer.canonical}>>${step.smiles}`, ...answer.molecules.flatMap((each) => (each.step ? written(each.step) : []))];
+}
+
+/** A button that shows a route of the plan; it is pressed if the page shows just that one. */
+function routeView(route, index, shown) {
   const choose = () => {
     remember();
     begin(revive(route));
   };
-  return h("button", { type: "button", "data-name": `route ${index}`, click: choose, title: `Probability ${percent(route.score)}` }, `Route ${index + 1}`);
+  const isShown = String(written(route)) === shown;
+  return h("button", { type: "button", "data-name": `route ${index}`, "aria-pressed": String(isShown), click: choose, title: `Probability ${percent(route.score)}` }, `Route ${index + 1}`);
 }
 
 function stepView(step) {

@@ -1,0 +1,1 @@
+message("molspec: compiles what changed in csrc; this may take a minute")
