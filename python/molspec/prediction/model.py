@@ -344,7 +344,8 @@ def load(
         paths = [locate(name) for name in names]
     except ValueError as error:
         raise CheckpointError(str(error)) from error
-    first, *others = [checkpoints.read(path) for path in paths]
+    # A comprehension would be a frame, and a warning of the reader would name this file.
+    first, *others = map(checkpoints.read, paths)
     check_alike(names, [first, *others])
     try:
         return Model(first, dtype, device, others)
