@@ -15,7 +15,7 @@ from molspec.checkpoints.files import read_object
 from molspec.common import tables
 from molspec.common.journal import Journal, Kind
 from molspec.files import sdf
-from molspec.files.sources import Source
+from molspec.files.sources import QueryFile
 from molspec.text import (
     InvalidSmilesError,
     TokenizationError,
@@ -128,7 +128,7 @@ def records(draw: Draw) -> None:
         mock.patch.object(sdf, "LONGEST_RECORD", 1000),
     ):
         try:
-            queries = list(Source("any", form, iter(lines.readline, "")).queries())
+            queries = list(QueryFile("any", form, iter(lines.readline, "")).queries())
         except ValueError as error:
             assert str(error)
             return

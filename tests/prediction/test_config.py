@@ -89,9 +89,10 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
             "verification": "rejection",
             "beam": "sampling",
             "canonical_queries": False,
-            "drafter": {**vars(TreeDraft(16, 64, 1 / (2 + 2 / 96))), "kind": "TreeDraft"},
+            # Files of rejection written before its drafts left the batch size are not resumed.
+            "drafter": {**vars(TreeDraft(16, 64, 1 / 4)), "kind": "TreeDraft"},
         },
-        "e55dca4fb1e92f718f4edd79a7b60d69cb88c9244656abe54482d4b452465ec6",
+        "863991be1fb0a638bf60fb86d4c09edeef3ddde2bb9659c84efd06e44aae1b54",
     ),
     "merged": (
         GPU,
