@@ -145,6 +145,11 @@ def test_reads_sharded_and_pickled_weights(tmp_path: Path, shards: bool | str) -
     else:
         torch.save(state, folder / "pytorch_model.bin")
     check_logits(model, read(folder))
+    if shards:
+        (lost,) = folder.glob("*00002-of-00002*")
+        lost.unlink()
+        with pytest.raises(CheckpointError, match=f"{lost.name} is missing"):
+            read(folder)
 
 
 @pytest.mark.parametrize("vocabulary", ["tokenizer.json", "vocab.json", "vocab.txt"])

@@ -104,12 +104,26 @@ def read(path: Path) -> Checkpoint:
 def _read_state(folder: Path) -> dict[str, Tensor]:
     # In the order of transformers, which may leave an older file beside a newer one.
     whole = folder / _WEIGHTS
-    if files := [whole] if whole.is_file() else sorted(folder.glob(_SHARDS)):
+    if files := [whole] if whole.is_file() else _shards(folder, _SHARDS):
         return load_weights(files)
     whole = folder / _BINARY
-    if files := [whole] if whole.is_file() else sorted(folder.glob(_BINARY_SHARDS)):
+    if files := [whole] if whole.is_file() else _shards(folder, _BINARY_SHARDS):
         return dict(ChainMap(*map(load, files)))
     raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
+
+
+def _shards(folder: Path, pattern: str) -> list[Path]:
+    """The files of weights in several files. Raises CheckpointError if one of them is missing."""
+    files = sorted(folder.glob(pattern))
+    for file in files:
+        begin, _, count = file.stem.rpartition("-of-")
+        if count.isdigit() and len(files) < int(count):
+            names = {each.name for each in files}
+            every = (
+                f"{begin[:-5]}{n:05}-of-{count}{file.suffix}" for n in range(1, int(count) + 1)
+            )
+            raise CheckpointError(f"{next(n for n in every if n not in names)} is missing")
+    return files
 
 
 def _convert(
