@@ -174,6 +174,12 @@ def test_a_target_is_planned_from_what_is_for_sale(page: Any) -> None:
     page.click("#cancel")
     page.wait_for_selector("#plan:enabled")
     assert page.inner_text("#form-error") == ""
+    page.click("#plan")
+    page.get_by_text("molecules looked at in").wait_for()
+    page.click("#new")  # other work ends the search, which would replace it
+    page.wait_for_selector("#plan:enabled")
+    assert page.locator(".step").count() == 0
+    assert page.is_disabled("#save")
 
 
 def test_the_route_that_is_shown_is_marked(page: Any) -> None:

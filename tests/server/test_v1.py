@@ -119,6 +119,8 @@ def test_a_field_with_a_typo_is_named(client: httpx.Client) -> None:
     typo, other = client.post("/v1/predict", json=body).json()["detail"]
     assert (typo["loc"], typo["msg"]) == (["body", "nbest"], "no such field: did you mean n_best?")
     assert other["msg"] == "Extra inputs are not permitted"
+    (other,) = client.post("/v1/plan", json={"smiles": "CCO", "n_best": 2}).json()["detail"]
+    assert other["msg"] == "Extra inputs are not permitted"
     body = {"model": "retro", "queries": "CCO"}
     (wrong,) = client.post("/v1/predict", json=body).json()["detail"]
     assert wrong["msg"] == "Input should be a valid list, it is 'CCO'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -140,10 +140,10 @@ class _PageFiles(StaticFiles):
         return response
 
 
-def _message(error: dict[str, Any]) -> str:
-    """Its message; of a field that `/v1/predict` does not have, the one that was meant."""
+def _message(error: dict[str, Any], known: Iterable[str]) -> str:
+    """Its message; of a field that there is not, the one of `known` that was meant."""
     if error["type"] == "extra_forbidden":
-        for meant in get_close_matches(str(error["loc"][-1]), PredictBody.model_fields, n=1):
+        for meant in get_close_matches(str(error["loc"][-1]), known, n=1):
             return f"no such field: did you mean {meant}?"
     is_named = error["type"] in ("value_error", "extra_forbidden")
     value = None if is_named else error.get("input")
@@ -161,9 +161,10 @@ def _add_errors(app: FastAPI) -> None:
             return _AsciiJSON(
                 {"detail": f"Content-Type is {kind!r}: expected application/json"}, 415
             )
+        known = PredictBody.model_fields if request.url.path == "/v1/predict" else ()
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
-            {key: each[key] for key in ("type", "loc")} | {"msg": _message(each)}
+            {key: each[key] for key in ("type", "loc")} | {"msg": _message(each, known)}
             for each in error.errors()[:_FEW]
         ]
         return _AsciiJSON({"detail": errors}, 422)

@@ -12,6 +12,7 @@ let past = []; // roots before the last changes, as JSON, for undo
 let routes = []; // of a plan, as JSON of their roots
 let steps = 0; // numbered, for their names in the document
 let editor = null;
+let search = null; // for a plan: its AbortController
 let sells = false; // whether the server says what is for sale
 
 // ---- The server
@@ -200,15 +201,18 @@ function revive(saved) {
   return step;
 }
 
-/** Make a step the whole route. */
+/** Make a step the whole route; a search for another one ends. */
 function begin(step) {
+  search?.abort();
   root = step;
+  $("save").disabled = !step;
   $("form").classList.toggle("folded", Boolean(step));
   show();
 }
 
 function undo() {
   const before = JSON.parse(past.pop() ?? "null");
+  if (routes[0]?.smiles !== before?.smiles) routes = []; // of another target
   begin(before && revive(before));
   say("undone");
 }
@@ -233,7 +237,7 @@ async function openFile() {
 async function plan() {
   const smiles = wanted();
   if (!smiles) return;
-  const stop = new AbortController();
+  const stop = search = new AbortController();
   const told = $("planning").querySelector("span");
   $("cancel").onclick = () => stop.abort();
   $("plan").disabled = true;
