@@ -16,6 +16,7 @@ import molspec
 from molspec import _native, checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
+from molspec.checkpoints.ensemble import members
 from molspec.decoding.round import _key
 from molspec.drafting import LookAhead, ModelDraft, WindowDrafts
 from molspec.model.spec import HeadsSpec
@@ -332,3 +333,10 @@ def test_decode_takes_an_ensemble(model: Model) -> None:
         tiny.model(), framed, drafter=ModelDraft(model, gamma=3), max_length=9, **special
     )
     assert drafted.statistics.accepted_tokens > 0
+
+
+def test_a_path_with_a_plus_sign_is_one_model(tmp_path: Path) -> None:
+    path = tmp_path / "a+b"
+    path.mkdir()
+    assert members(f"{path}") == [str(path)]
+    assert members(f"{path}+product+{path}") == [str(path), "product", str(path)]

@@ -126,6 +126,15 @@ def test_a_field_with_a_typo_is_named(client: httpx.Client) -> None:
     assert wrong["msg"] == "Input should be a valid list, it is 'CCO'"
 
 
+@pytest.mark.parametrize("more", [{}, {"stream": True}])
+def test_a_minimum_beyond_the_maximum_is_named(client: httpx.Client, more: Any) -> None:
+    body = {"model": "retro", "queries": ["CCO"], "min_length": 300, **more}
+    response = client.post("/v1/predict", json=body)
+    (wrong,) = response.json()["detail"]
+    assert (response.status_code, wrong["loc"]) == (422, ["body", "min_length"])
+    assert wrong["msg"].startswith("min_length is 300: expected 1 to max_length")
+
+
 def test_reactants_are_not_a_salt(client: httpx.Client) -> None:
     body = {"model": "retro", "queries": ["CC(=O)Cl.CN"], **SHORT}
     (refused,) = client.post("/v1/predict", json=body).json()["results"]

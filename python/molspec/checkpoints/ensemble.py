@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as shortened
@@ -23,13 +23,22 @@ def members(name: ModelName | Sequence[ModelName]) -> list[ModelName]:
     A file or folder that exists is one model, whatever its name. Raises ValueError for an empty
     list.
     """
-    if isinstance(name, str) and not os.path.lexists(name):
-        return list(name.split("+"))
+    if isinstance(name, str):
+        return list(_parts(name.split("+")))
     if isinstance(name, str | bytes | Path) or not isinstance(name, Sequence):
         return [name]
     if not name:
         raise ValueError("name_or_path is empty: expected models")
     return list(name)
+
+
+def _parts(words: list[str]) -> Iterator[str]:
+    """The names of which the words are: a path that exists may have a plus sign."""
+    while words:
+        ends = (end for end in range(len(words), 1, -1) if os.path.lexists("+".join(words[:end])))
+        end = next(ends, 1)
+        yield "+".join(words[:end])
+        words = words[end:]
 
 
 def check_alike(names: Sequence[ModelName], checkpoints: Sequence[Checkpoint]) -> None:
