@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from molspec.text import canonicalise
-from molspec.text.salts import main_component
+from molspec.text.salts import LONGEST, main_component
 from molspec.training import sample
 
 #: Name, salt and drug of 200 marketed salts.
@@ -92,3 +92,9 @@ def test_salts_of_drugs_are_their_drugs() -> None:
             kept.append(name)
     # Their acids, without charge, are as usual beside amines as reactants.
     assert kept == ["alogliptin benzoate", "flecainide acetate"]
+
+
+def test_a_long_text_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("molspec.text.salts.with_dots", None)
+    text = "CC~C." * LONGEST
+    assert main_component(text) == (text, ())

@@ -103,10 +103,11 @@ def test_canonicalise(smiles: str, expected: str | None) -> None:
         ("OCC.[CH4:1]>N", "C.CCO>N"),
         ("OCC>", "CCO>"),
         ("OCC.", "CCO"),
+        ("\u00a0OCC .\x0b", "CCO"),
     ],
 )
 def test_queries_may_have_outer_blanks_and_separate_reagents(query: str, expected: str) -> None:
-    assert check_smiles(query) == query.strip(" .\n")
+    assert check_smiles(query) == query.strip(" .\n\u00a0\x0b")
     assert canonical_query(query) == expected
 
 

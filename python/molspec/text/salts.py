@@ -96,8 +96,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
 
     Raises ValueError for several molecules that are not a salt of one.
     """
-    smiles = with_dots(smiles)
-    if "." not in smiles or len(smiles) > LONGEST or not is_one_word(smiles):
+    if len(smiles) > LONGEST or not is_one_word(smiles) or "." not in (smiles := with_dots(smiles)):
         return smiles, ()
     with quiet():
         whole = None if too_many_rings(smiles) else read_smiles(smiles)

@@ -131,7 +131,7 @@ def check_text(smiles: object) -> str:
         raise InvalidSmilesError(f"expected a SMILES string, got {type(smiles).__name__}")
     if not is_text(smiles):
         raise InvalidSmilesError("no text: holds half a surrogate pair")
-    if not (text := plain_smiles(smiles).strip(" .\t\r\n")):
+    if not (text := plain_smiles(smiles).strip().strip(".").strip()):
         raise InvalidSmilesError("empty: expected a SMILES string")
     # Other spellings of hydrogen and of ring numbers, which no model has seen.
     text = _LONG_RING.sub(r"%\1", text.replace(*_HYDROGEN))
