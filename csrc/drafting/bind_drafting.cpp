@@ -66,7 +66,8 @@ void bind_options(py::module_& module) {
               REQUIRED(WindowOptions, smart))
       .def("tree_limits", &window_tree_limits, py::arg("longest"));
   bind_fields(py::class_<TreeOptions>(module, "TreeOptions"), REQUIRED(TreeOptions, node_budget),
-              REQUIRED(TreeOptions, max_depth), REQUIRED(TreeOptions, min_probability))
+              REQUIRED(TreeOptions, max_depth), REQUIRED(TreeOptions, min_probability),
+              OPTIONAL(TreeOptions, whole_paths))
       .def_property_readonly("min_log_prob", &TreeOptions::min_log_prob);
   module.attr("DrafterOptions") = union_of(std::type_identity<DrafterOptions>());
 }

@@ -72,6 +72,8 @@ struct TreeOptions {
   int max_depth;
   // Paths less likely than this are not drafted: their rows cost more than they save.
   float min_probability;
+  // Every path of the tree costs its whole length: draft only while that pays (draft_ledger.h).
+  bool whole_paths = false;
 
   bool operator==(const TreeOptions&) const = default;
   float min_log_prob() const { return std::log(min_probability); }

@@ -34,6 +34,12 @@ struct ExternalOptions {
 };
 using DrafterOptions = std::variant<NoDraftOptions, WindowOptions, TreeOptions, ExternalOptions>;
 
+// Whether drafts are left out while they do not pay.
+inline bool pays_for_paths(const DrafterOptions& options) {
+  const auto* tree = std::get_if<TreeOptions>(&options);
+  return tree != nullptr && tree->whole_paths;
+}
+
 // Returns null for ExternalOptions.
 std::unique_ptr<Drafter> make_drafter(const DrafterOptions& options,
                                       std::shared_ptr<const GuessModel> model);

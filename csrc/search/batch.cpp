@@ -27,7 +27,7 @@ void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32
   Query& query = checked_row(rows_, index, false);
   check_prefix(spec, prefix);
   if (query.spec != spec) {
-    const Row row{index, &tree_, &notes_, model_};
+    const Row row{index, &tree_, &notes_, model_, &ledger_};
     query.search = std::visit([&](const auto& kind) { return kind.search(row); }, spec);
     query.spec = spec;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "search/beam.h"
+#include "search/draft_ledger.h"
 #include "search/search.h"
 
 namespace molspec {
@@ -61,6 +62,7 @@ class Batch {
   std::shared_ptr<const GuessModel> model_;
   TokenTree tree_;
   BeamNotes notes_;
+  DraftLedger ledger_;
   std::vector<Query> rows_;
   std::vector<DraftTree> proposed_;        // the searches hold pointers into it until they advance
   std::vector<std::vector<float>> noted_;  // log-probs after evaluated nodes, by slot

@@ -68,7 +68,8 @@ struct Path {
   std::optional<Sampler> sampler = std::nullopt;
 };
 
-class BeamNotes;  // beam.h
+class BeamNotes;    // beam.h
+class DraftLedger;  // draft_ledger.h
 
 // The row of a batch that a search works in, and the data shared by all rows.
 struct Row {
@@ -76,6 +77,7 @@ struct Row {
   TokenTree* tree;
   BeamNotes* notes;
   std::shared_ptr<const GuessModel> model;
+  DraftLedger* ledger = nullptr;
 
   int32_t add(int32_t parent, int32_t token_id) const { return tree->add(index, parent, token_id); }
   int32_t bos() const { return model->roles().special().bos; }

@@ -9,6 +9,7 @@
 
 #include <unordered_map>
 
+#include "search/draft_ledger.h"
 #include "search/rejection.h"
 #include "search/sequence_group.h"
 
@@ -21,6 +22,7 @@ class SequenceSearch final : public Search {
       : Search(std::move(row)),
         spec_(spec),
         drafter_(make_drafter(spec.drafter, row_.model)),
+        ledger_(pays_for_paths(spec.drafter) ? row_.ledger : nullptr),
         group_(row_),
         sequences_(static_cast<size_t>(spec.samples)),
         drafts_(sequences_.size()) {}
@@ -97,14 +99,24 @@ class SequenceSearch final : public Search {
 
   const DraftTree& own_drafts(const Sequence& sequence) {
     const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
-    if (is_new) drafter_->propose(sequence.token_ids, found->second);
-    return found->second;
+    DraftTree& tree = found->second;
+    const size_t length = sequence.token_ids.size() + 1;
+    if (is_new && (ledger_ == nullptr || ledger_->pays())) {
+      drafter_->propose(sequence.token_ids, tree);
+      if (ledger_) ledger_->draft(tree, length);
+    }
+    if (is_new && ledger_) ledger_->need(length);
+    return tree;
   }
 
   Verdict advance(size_t i, const float* log_probs, int32_t vocab_size) {
+    Sequence& sequence = sequences_[i];
+    const size_t length = sequence.token_ids.size() + 1;
     const auto take = [&](const auto& choose) {
-      return group_.advance(sequences_[i], log_probs, vocab_size, spec_.max_length, choose,
-                            spec_.relaxed ? &*spec_.relaxed : nullptr);
+      const Verdict verdict = group_.advance(sequence, log_probs, vocab_size, spec_.max_length,
+                                             choose, spec_.relaxed ? &*spec_.relaxed : nullptr);
+      if (ledger_ && !sequence.rows.empty()) ledger_->confirm(sequence.rows.size() - 1, length);
+      return verdict;
     };
     if (!spec_.sampling)
       return take([&](const Sequence&, const float* row) { return likeliest(row, vocab_size); });
@@ -129,6 +141,7 @@ class SequenceSearch final : public Search {
 
   SequenceSpec spec_;
   std::unique_ptr<Drafter> drafter_;  // null if an external drafter drafts
+  DraftLedger* ledger_;               // null if drafts need not pay
   SequenceGroup group_;
   std::vector<Sequence> sequences_;                    // the greedy answer, or the samples
   std::vector<Sampler> samplers_;                      // of the sequences

@@ -1,4 +1,4 @@
-"""Staged trees as dense rows, compared with the paths and tokens of the tree."""
+"""Staged trees as dense calls, compared with the paths and tokens of the tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molspec.engine.torch.rows import Rows, TokenPaths, split
+from molspec._native import RowsCall, RowsOptions, TokenRows
+
+PAD = -1
 
 
 class Tree:
@@ -55,65 +57,71 @@ class Tree:
         return np.array(nodes, dtype=np.int32), np.array(path_slots, dtype=np.int32)
 
 
-def check(tree: Tree, staged: list[int], rows: Rows) -> None:
+def check(tree: Tree, staged: list[int], calls: list[RowsCall], options: RowsOptions) -> None:
     inner = {slot for node in staged for slot in tree.paths[node][:-1]}
     leaves = [slot for slot in staged if slot not in inner]
-    assert len(rows.lengths) == len(leaves)
-    all_rows = np.arange(len(leaves))
-    padded = rows.padded(all_rows, 0, -1).numpy()
-    flat = rows.flat(all_rows).numpy()
-    for row, leaf in enumerate(leaves):
-        path = tree.paths[leaf]
-        tokens = [tree.tokens[slot] for slot in path]
-        begin, length = rows.begins[row], rows.lengths[row]
-        assert rows.slots[begin : begin + length].tolist() == path
-        assert flat[begin : begin + length].tolist() == tokens
-        assert padded[row].tolist() == tokens + [-1] * (padded.shape[1] - length)
-        assert rows.memories[row] == tree.queries[leaf]
-        assert rows.evaluated[row] == sum(slot not in staged for slot in path)
-    for node, slot in enumerate(staged):
-        row, position = rows.node_rows[node], rows.node_positions[node]
-        assert rows.slots[rows.begins[row] + position] == slot == rows.node_slots[node]
-
-
-@given(st.integers(0, 10**6), st.lists(st.integers(1, 7), min_size=1, max_size=6))
-def test_rows_are_the_paths_of_the_leaves(seed: int, counts: list[int]) -> None:
-    tree, paths = Tree(random.Random(seed)), TokenPaths()
-    for count in counts:
-        staged = tree.grow(count)
-        check(tree, staged, paths.rows(*tree.arrays(staged), 4))
-        tree.remove_leaf()
-
-
-@given(st.integers(0, 10**6))
-def test_rows_can_start_at_a_later_column(seed: int) -> None:
-    tree, paths = Tree(random.Random(seed)), TokenPaths()
-    for _ in range(3):
-        staged = tree.grow(5)
-        rows = paths.rows(*tree.arrays(staged), 4)
-        chosen = np.flatnonzero(rows.evaluated == rows.evaluated.max())
-        first = int(rows.evaluated.max())
-        whole = rows.padded(chosen, 0, -1).numpy()
-        assert (rows.padded(chosen, first, -1).numpy() == whole[:, first:]).all()
+    assert sum(len(call.memories) for call in calls) == len(leaves)
+    evaluated = np.concatenate([call.nodes for call in calls]).tolist()
+    assert sorted(evaluated) == list(range(len(staged)))
+    if len(calls) == 1:
+        assert evaluated == sorted(evaluated)
+    for call in calls:
+        assert (call.paddings == 0).all() or options.pads_left
+        for node, slot, row, column in zip(
+            call.nodes, call.slots, call.rows, call.columns, strict=True
+        ):
+            assert slot == staged[node]
+            path, begin = tree.paths[slot], call.paddings[row]
+            tokens = [tree.tokens[each] for each in path]
+            assert column == begin + len(path) - 1 - call.first
+            assert call.cached_slots[row].tolist() == path[: call.first]
+            assert call.token_ids[row, begin : column + 1].tolist() == tokens[call.first :]
+            assert call.memories[row] == tree.queries[slot]
+        if not options.caches:
+            assert call.first == 0
+        unread = np.ones(call.token_ids.shape, dtype=bool)
+        for row, column in zip(call.rows, call.columns, strict=True):
+            unread[row, call.paddings[row] : column + 1] = False
+        assert (call.token_ids[unread] == PAD).all()
+        assert unread.sum() <= options.call_cost
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=40),
-    st.integers(0, 300),
+    st.integers(0, 10**6),
+    st.lists(st.integers(1, 7), min_size=1, max_size=6),
+    st.sampled_from([0, 5, 10**6]),
+    st.sampled_from([{}, {"caches": True}, {"pads_left": True}]),
 )
-def test_split_partitions_the_rows_with_little_padding(
-    rows: list[tuple[int, int]], call_cost: int
+def test_calls_have_the_paths_of_the_leaves(
+    seed: int, counts: list[int], call_cost: int, kind: dict[str, bool]
 ) -> None:
-    first = np.array([begin for begin, _ in rows])
-    lengths = first + np.array([count for _, count in rows])
-    calls = list(split(first, lengths, call_cost))
-    assert sorted(np.concatenate(calls).tolist()) == list(range(len(rows)))
-    for call in calls:
-        columns = (lengths[call].max() - first[call].min()) * len(call)
-        assert columns - (lengths[call] - first[call]).sum() <= call_cost
+    tree, rows = Tree(random.Random(seed)), TokenRows()
+    options = RowsOptions(pad_id=PAD, call_cost=call_cost, **kind)
+    for count in counts:
+        staged = tree.grow(count)
+        check(tree, staged, rows.calls(*tree.arrays(staged), options), options)
+        tree.remove_leaf()
 
 
 @pytest.mark.parametrize(("call_cost", "calls"), [(0, 3), (9, 2), (10**6, 1)])
 def test_a_higher_call_cost_gives_fewer_calls(call_cost: int, calls: int) -> None:
-    lengths = np.array([20, 19, 11, 20, 19, 11, 11])
-    assert len(list(split(np.zeros_like(lengths), lengths, call_cost))) == calls
+    lengths = [20, 19, 11, 20, 19, 11, 11]
+    ends = np.cumsum(lengths)
+    nodes = np.zeros((ends[-1], 4), dtype=np.int32)
+    path_slots: list[int] = []
+    for query, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+        for position in range(length):
+            nodes[end - length + position] = 5, position, len(path_slots), query
+            path_slots += range(end - length, end - length + position + 1)
+    options = RowsOptions(pad_id=PAD, call_cost=call_cost)
+    made = TokenRows().calls(nodes, np.array(path_slots, dtype=np.int32), options)
+    assert len(made) == calls
+
+
+def test_paths_beyond_the_slots_are_refused() -> None:
+    options = RowsOptions(pad_id=PAD, call_cost=0)
+    nodes = np.array([[5, 1, 0, 0]], dtype=np.int32)
+    with pytest.raises(ValueError, match="path_begin is 0: expected a path within path_slots"):
+        TokenRows().calls(nodes, np.zeros(1, dtype=np.int32), options)
+    with pytest.raises(ValueError, match="nodes and path_slots"):
+        TokenRows().calls(nodes[:, :3], np.zeros(2, dtype=np.int32), options)

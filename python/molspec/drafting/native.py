@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path, Statistics
-from molspec.drafting.options import AnyConfiguration, Drafting, NoDraft, TreeDraft, WindowDrafts
+from molspec.drafting.options import AnyConfiguration, Drafting, NoDraft, PathsDraft, TreeDraft, WindowDrafts
 
 
 def native_options(drafting: AnyConfiguration) -> _native.DrafterOptions:
@@ -15,7 +15,7 @@ def native_options(drafting: AnyConfiguration) -> _native.DrafterOptions:
     if isinstance(drafting, NoDraft):
         return _native.NoDraftOptions()
     if isinstance(drafting, TreeDraft):
-        return _native.TreeOptions(**vars(drafting))
+        return _native.TreeOptions(whole_paths=isinstance(drafting, PathsDraft), **vars(drafting))
     if isinstance(drafting, WindowDrafts):
         options = {name: value for name, value in vars(drafting).items() if name != "choice"}
         return _native.WindowOptions(even=drafting.choice == "even", **options)

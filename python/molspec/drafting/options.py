@@ -73,6 +73,15 @@ class TreeDraft:
 
 
 @dataclass(frozen=True)
+class PathsDraft(TreeDraft):
+    """The same while it pays, for a module without a cache.
+
+    Such a module evaluates every path of a tree as a row from its first token. Trees that it does
+    not confirm then cost several times the plain loop.
+    """
+
+
+@dataclass(frozen=True)
 class _OwnDraft:
     """A tree of the likeliest tokens of a drafter in the model's checkpoint."""
 

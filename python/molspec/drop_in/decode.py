@@ -17,7 +17,7 @@ from molspec._native import Decoded, GuessModel
 from molspec.common.fields import check_count
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
-from molspec.drop_in.paying import PayingDraft
+from molspec.drafting.options import PathsDraft
 from molspec.drop_in.token_ids import (
     SpecialIds,
     check_map,
@@ -278,8 +278,11 @@ def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> Predict
         return made
     on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
     drafts = _CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS
-    # The sessions of Hugging Face's models have a cache.
-    return replace(made, drafter=drafts if is_hugging_face(model) else PayingDraft(drafts))
+    # The sessions of Hugging Face's models have a cache. Drafts that decide answers must not depend
+    # on other queries.
+    if not is_hugging_face(model) and made.verification == "strict":
+        drafts = PathsDraft(**vars(drafts))
+    return replace(made, drafter=drafts)
 
 
 def _guess_model(

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache
 
+from molspec._native import RowsCall
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.torch.adapters import device_of
 from molspec.engine.torch.agreement import change, coarsest, rounding
@@ -27,13 +27,11 @@ from molspec.engine.torch.generation import (
 )
 from molspec.engine.torch.module import (
     Memories,
-    PickedNodes,
     RowsSession,
     check_logits,
+    on_device,
     pad_right,
-    take,
 )
-from molspec.engine.torch.rows import IntArray, Rows
 
 #: Models whose cache has been tested.
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -47,7 +45,7 @@ class HuggingFaceSession(RowsSession):
     """
 
     def __init__(self, model: Any, bos_id: int, pad_id: int, query_count: int) -> None:
-        super().__init__(query_count, device_of(model))
+        super().__init__(query_count, device_of(model), pad_id, caches=True)
         self._model = model
         self._bos_id = bos_id
         #: The class of the encoder's output.
@@ -142,17 +140,14 @@ class HuggingFaceSession(RowsSession):
         self._memories.store(rows, memory, lengths)
         self._memory_caches.store(rows, torch.stack(keys_values).permute(2, 4, 0, 1, 3, 5), lengths)
 
-    def _first_columns(self, rows: Rows) -> IntArray:
-        return rows.evaluated
-
-    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
-        first = int(rows.evaluated[group].min())
-        cache = self._cache(rows, group, first)
-        target_ids = rows.padded(group, first, self._pad_id).to(self._device)
-        memory, padding = self._memories.gather(rows.memories[group])
+    def _logits(self, call: RowsCall, block_count: int) -> Tensor:
+        cache = self._cache(call)
+        target_ids = on_device(call.token_ids, self._device)
+        memory, padding = self._memories.gather(call.memories)
         logits = self._decode(target_ids, memory, (~padding).long(), cache)
-        self._store(rows.node_slots[picked.nodes], picked, cache, block_count)
-        return take(logits, picked.rows, picked.positions - first)
+        rows, columns = (on_device(each, self._device) for each in (call.rows, call.columns))
+        self._store(call, rows, columns + call.first, cache, block_count)
+        return logits[rows, columns]
 
     def _decode(
         self,
@@ -173,25 +168,26 @@ class HuggingFaceSession(RowsSession):
         check_logits(logits, target_ids)
         return logits
 
-    def _cache(self, rows: Rows, group: IntArray, first: int) -> EncoderDecoderCache:
-        """The cache of a group of rows: their first columns, and their memories."""
-        values, _ = self._memory_caches.gather(rows.memories[group])
+    def _cache(self, call: RowsCall) -> EncoderDecoderCache:
+        """The cache of a call's rows: their first columns, and their memories."""
+        values, _ = self._memory_caches.gather(call.memories)
         if self._cross_cache is None or self._cross_cache[0] is not values:
             self._cross_cache = values, _filled(values)
-        slots = rows.slots[rows.begins[group][:, None] + np.arange(first)]
-        prefix = _filled(self._pool[torch.from_numpy(slots).to(self._device)])
+        prefix = _filled(self._pool[on_device(call.cached_slots, self._device)])
         return EncoderDecoderCache(prefix, self._cross_cache[1])
 
     def _store(
-        self, slots: IntArray, picked: PickedNodes, cache: EncoderDecoderCache, block_count: int
+        self,
+        call: RowsCall,
+        rows: Tensor,
+        columns: Tensor,
+        cache: EncoderDecoderCache,
+        block_count: int,
     ) -> None:
         """Put the keys and values of evaluated nodes into their slots."""
-        row, column = (
-            torch.from_numpy(i).to(self._device) for i in (picked.rows, picked.positions)
-        )
         keys_values = torch.stack(
             [
-                torch.stack((layer.keys[row, :, column], layer.values[row, :, column]), dim=1)
+                torch.stack((layer.keys[rows, :, columns], layer.values[rows, :, columns]), dim=1)
                 for layer in cache.self_attention_cache.layers
             ],
             dim=1,
@@ -202,7 +198,7 @@ class HuggingFaceSession(RowsSession):
             self._pool = keys_values.new_zeros(size, *keys_values.shape[1:])
             if len(old):
                 self._pool[: len(old)] = old
-        self._pool[torch.from_numpy(slots).to(self._device)] = keys_values
+        self._pool[on_device(call.slots, self._device)] = keys_values
 
 
 def _filled(keys_values: Tensor) -> DynamicCache:

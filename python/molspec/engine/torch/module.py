@@ -16,9 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec.engine import ops
+from molspec._native import RowsCall, RowsOptions, TokenRows
 from molspec.engine.session import Session
-from molspec.engine.torch.rows import IntArray, Rows, TokenPaths, split
 
 #: The cost of a call of the model in padded columns: calls are cheap on a CPU, and a GPU computes a
 #: few thousand tokens in the time of launching a decoder's kernels.
@@ -91,30 +90,29 @@ class Memories:
         return self._gathered[1]
 
 
-@dataclass(frozen=True)
-class PickedNodes:
-    """The staged nodes of a group of rows: their index, row in the group, position."""
-
-    nodes: IntArray
-    rows: IntArray
-    positions: IntArray
-
-    @classmethod
-    def of(cls, rows: Rows, group: IntArray) -> PickedNodes:
-        """The nodes of a group of rows."""
-        place = np.full(len(rows.lengths), -1)
-        place[group] = np.arange(len(group))
-        nodes = np.flatnonzero(place[rows.node_rows] >= 0)
-        return cls(nodes, place[rows.node_rows[nodes]], rows.node_positions[nodes])
-
-
 class RowsSession(Session):
-    """Steps a tree as dense batches. Rows are free until `encode`, after `release`."""
+    """Steps a tree as dense batches, a row for every leaf.
 
-    def __init__(self, query_count: int, device: torch.device) -> None:
+    Rows are free until `encode`, after `release`. caches: the model reads cached columns. pads_left:
+    rows are padded on the left.
+    """
+
+    def __init__(
+        self,
+        query_count: int,
+        device: torch.device,
+        pad_id: int,
+        *,
+        caches: bool = False,
+        pads_left: bool = False,
+    ) -> None:
         self._device = device
         self._memories = Memories(query_count)
-        self._paths = TokenPaths()
+        cost = _CPU_CALL_COST if device.type == "cpu" else _GPU_CALL_COST
+        self._rows = TokenRows()
+        self._layout = RowsOptions(
+            pad_id=pad_id, call_cost=cost, caches=caches, pads_left=pads_left
+        )
 
     def release(self, row: int) -> None:
         """Free a row; the next query overwrites it."""
@@ -126,35 +124,31 @@ class RowsSession(Session):
 
         Raises ValueError if the model's logits do not have the shape of its input.
         """
-        rows = self._paths.rows(nodes, path_slots, block_count)
-        cost = _CPU_CALL_COST if self._device.type == "cpu" else _GPU_CALL_COST
-        parts, order = [], []
-        for group in split(self._first_columns(rows), rows.lengths, cost):
-            picked = PickedNodes.of(rows, group)
-            logits = self._logits(rows, group, picked, block_count)
+        calls = self._rows.calls(nodes, path_slots, self._layout)
+        parts = []
+        for call in calls:
+            logits = self._logits(call, block_count)
             # In float32; for a float64 model in float64.
             dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
             parts.append(logits.log_softmax(dim=-1, dtype=dtype).to(torch.float32))
-            order.append(picked.nodes)
+        if len(calls) == 1:  # its nodes are in their order
+            only: npt.NDArray[np.float32] = parts[0].cpu().numpy()
+            return only
         stacked = torch.cat(parts).cpu().numpy()  # the only wait for a device
         result: npt.NDArray[np.float32] = np.empty_like(stacked)
-        result[np.concatenate(order)] = stacked
+        result[np.concatenate([call.nodes for call in calls])] = stacked
         return result
 
     @abstractmethod
-    def _first_columns(self, rows: Rows) -> IntArray:
-        """Columns of each row that are cached [row]."""
-
-    @abstractmethod
-    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
-        """Logits [node, vocab] of a group's nodes, by one call of the model."""
+    def _logits(self, call: RowsCall, block_count: int) -> Tensor:
+        """Logits [node, vocab] of a call's nodes."""
 
 
 class ModuleSession(RowsSession):
     """A batch of queries on an `EncoderDecoder`."""
 
     def __init__(self, model: EncoderDecoder, query_count: int) -> None:
-        super().__init__(query_count, model.device)
+        super().__init__(query_count, model.device, model.pad_id, pads_left=model.takes_offsets)
         self._model = model
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
@@ -165,28 +159,18 @@ class ModuleSession(RowsSession):
         memory = encoded(self._model, sources)
         self._memories.store(rows, memory, [len(source) for source in sources])
 
-    def _first_columns(self, rows: Rows) -> IntArray:
-        return np.zeros_like(rows.lengths)
-
-    def _logits(self, rows: Rows, group: IntArray, picked: PickedNodes, block_count: int) -> Tensor:
-        model, pad_id = self._model, self._model.pad_id
-        memory, mask = self._memories.gather(rows.memories[group])
-        columns, offsets = picked.positions, None
-        if model.takes_offsets:
-            lengths = torch.from_numpy(rows.lengths[group])
-            target_ids, begins = ops.left_pad(rows.flat(group), lengths, pad_id)
-            columns, offsets = columns + begins.numpy()[picked.rows], begins.to(model.device)
-        else:
-            target_ids = rows.padded(group, 0, pad_id)
-        logits = model.decode(target_ids.to(model.device), memory, mask, offsets)
+    def _logits(self, call: RowsCall, block_count: int) -> Tensor:
+        memory, mask = self._memories.gather(call.memories)
+        target_ids = on_device(call.token_ids, self._device)
+        paddings = on_device(call.paddings, self._device) if self._model.takes_offsets else None
+        logits = self._model.decode(target_ids, memory, mask, paddings)
         check_logits(logits, target_ids)
-        return take(logits, picked.rows, columns)
+        return logits[on_device(call.rows, self._device), on_device(call.columns, self._device)]
 
 
-def take(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
-    """Pick values [row, column, ...] at pairs of row and column."""
-    device = values.device
-    return values[torch.from_numpy(rows).to(device), torch.from_numpy(columns).to(device)]
+def on_device(values: npt.NDArray[np.int64], device: torch.device) -> Tensor:
+    """Whole numbers as a tensor."""
+    return torch.from_numpy(values).to(device)
 
 
 def encoded(model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> Tensor:
