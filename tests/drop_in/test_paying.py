@@ -71,7 +71,8 @@ def test_right_drafts_go_on(count: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
-    "options", [{"verification": "relaxed", "tau": 2.0}, {"verification": "rejection", "samples": 2}]
+    "options",
+    [{"verification": "relaxed", "tau": 2.0}, {"verification": "rejection", "samples": 2}],
 )
 def test_drafts_that_decide_answers_do_not_depend_on_other_queries(options: dict[str, Any]) -> None:
     model = PlainTransformer(vocab_size=40, seed=3)

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path, Statistics
-from molspec.drafting.options import AnyConfiguration, Drafting, NoDraft, PathsDraft, TreeDraft, WindowDrafts
+from molspec.drafting.options import (
+    AnyConfiguration,
+    Drafting,
+    NoDraft,
+    PathsDraft,
+    TreeDraft,
+    WindowDrafts,
+)
 
 
 def native_options(drafting: AnyConfiguration) -> _native.DrafterOptions:

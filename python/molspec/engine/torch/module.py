@@ -93,8 +93,9 @@ class Memories:
 class RowsSession(Session):
     """Steps a tree as dense batches, a row for every leaf.
 
-    Rows are free until `encode`, after `release`. caches: the model reads cached columns. pads_left:
-    rows are padded on the left.
+    Rows are free until `encode`, after `release`.
+
+    caches: the model reads cached columns. pads_left: rows are padded on the left.
     """
 
     def __init__(
