@@ -22,6 +22,7 @@ from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.outbox import Outbox
+from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from tests import tiny
@@ -244,10 +245,16 @@ class EmulatedEngine(CudaEngine):
         self.spec = checkpoint.spec
         self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
         self._cuda = cuda
-        self.rounds_on_device = rounds_on_device
+        self._rounds_on_device = rounds_on_device
         self.graphs = Recorder()
         self._idle = []
         self.session_count = 0
+
+    def session(self, query_count: int) -> CudaSession:
+        session = super().session(query_count)
+        if not self._rounds_on_device:
+            vars(session)["executor"] = lambda *_: None
+        return session
 
     def _make(self, query_count: int) -> Caches:
         self.session_count += 1

@@ -375,7 +375,7 @@ def test_workspace_has_room_for_any_single_source(cuda: Emulator) -> None:
 def test_source_is_encoded_by_the_graph_of_the_next_length(cuda: Emulator) -> None:
     recorder = Recorder()
     caches = Caches(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, recorder)
-    session = CudaSession(caches)
+    session = CudaSession(Executors(caches))
     for length in (48, 16, 32):  # whole blocks: other positions are never written
         source = [4 + i % 9 for i in range(length)]
         session.encode([1], [source])
