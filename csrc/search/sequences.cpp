@@ -104,7 +104,7 @@ class SequenceSearch final : public Search {
   Verdict advance(size_t i, const float* log_probs, int32_t vocab_size) {
     const auto take = [&](const auto& choose) {
       return group_.advance(sequences_[i], log_probs, vocab_size, spec_.max_length, choose,
-                            spec_.relaxed ? &*spec_.relaxed : nullptr);
+                            spec_.rule);
     };
     if (!spec_.sampling)
       return take([&](const Sequence&, const float* row) { return likeliest(row, vocab_size); });
@@ -123,7 +123,7 @@ class SequenceSearch final : public Search {
       if (!decoded_.error.empty()) continue;
       decoded_.hypotheses.push_back({std::move(sequence.token_ids), sequence.log_prob,
                                      sequence.finished != 0, sequence.node});
-      if (spec_.relaxed) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
+      if (spec_.rule != Rule()) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
     }
   }
 

@@ -134,9 +134,9 @@ def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
         (lambda: sequence_spec(rejection=True), "rejection is true: expected sampling with it"),
         (
             lambda: sequence_spec(
-                sampling=Sampling(), relaxed=Relaxed(beta=1, tau=1.0, judged_by_drafter=False)
+                sampling=Sampling(), rule=Relaxed(beta=1, tau=1.0, judged_by_drafter=False)
             ),
-            "relaxed is given with sampling: expected one of them",
+            "rule is given with sampling: expected one of them",
         ),
         (lambda: BeamSpec(beam_size=2, n_best=3, max_length=9), "n_best is 3: expected 1 to"),
         (lambda: BeamSpec(**BEAMS, min_confidence=2.0), "min_confidence is 2: expected 0 to 1"),
@@ -225,7 +225,7 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
 def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
     relaxed = Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
     batch = Batch(1, GUESS)
-    batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), relaxed=relaxed), [5, 6])
+    batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), rule=relaxed), [5, 6])
     tree = GUESS.admitted(DraftTree([5, 6], [-1, 0], [-0.1, -0.2]))
     batch.plan([tree])
     with pytest.raises(ValueError, match=r"proposed has 2 trees"):
