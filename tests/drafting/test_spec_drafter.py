@@ -22,7 +22,7 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from molspec.training.spec_drafter import guesses
-from molspec.training.spec_drafter_layout import laid_out
+from molspec.training.spec_drafter_layout import causal
 from tests import tiny
 from tests.engine.models import random_weights
 
@@ -83,7 +83,7 @@ def twin_log_probs(
     # The number of tokens after the path sets the number of MASKs; the tokens are not read.
     targets = torch.tensor([[vocabulary.bos_id, *path, *[5] * k]])
     prefixes = torch.tensor([[len(path) + 1]])
-    layout = laid_out(targets, prefixes, k, vocabulary.pad_id)
+    layout = causal(targets, prefixes, k, vocabulary.pad_id)
     padding = sources == vocabulary.pad_id
     with torch.inference_mode():
         rows = guesses(twin, layout, twin.encode(sources, padding), padding)[0].log_softmax(-1)

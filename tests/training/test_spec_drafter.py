@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import load
 from molspec.training.config import SpecDrafterConfig
 from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, drafter_spec, guesses
-from molspec.training.spec_drafter_layout import laid_out
+from molspec.training.spec_drafter_layout import Lay, causal, published
 from tests import tiny
 from tests.conftest import Run
 from tests.training.tiny import answers, assert_equal, interrupted_thrice, write_teacher
@@ -20,15 +21,17 @@ SIZES = {"encoder_layers": 1, "decoder_layers": 1}
 CONFIG = SpecDrafterConfig(k=4, steps=40, batch_tokens=400, learning_rate=5e-3, **SIZES)
 
 
-def test_drafter_learns_and_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    unbroken = SpecDrafterTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "whole.pt")
+@pytest.mark.parametrize("published", [False, True])
+def test_drafter_learns_and_resumes_to_the_same_weights(tmp_path: Path, published: bool) -> None:
+    config = replace(CONFIG, published=published)
+    unbroken = SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
     steps = unbroken.run()
     assert next(steps) == 1
     first_accuracy = float(unbroken.accuracy[0])
     assert list(steps) == list(range(2, 41))
     assert float(unbroken.accuracy[0]) > first_accuracy + 0.1  # a mean over the last steps
     resumed = interrupted_thrice(
-        lambda: SpecDrafterTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
+        lambda: SpecDrafterTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
     )
     assert_equal(resumed.model.state_dict(), unbroken.model.state_dict())
 
@@ -58,17 +61,18 @@ TARGETS = torch.tensor([[1, 4, 5, 6, 7, 8, 4, 2], [1, 6, 6, 9, 2, 0, 0, 0]])
 PREFIXES = torch.tensor([[2, 5], [1, 3]])
 
 
-def test_tokens_after_a_prefix_are_guessed_unseen() -> None:
+@pytest.mark.parametrize("lay", [causal, published])
+def test_tokens_after_a_prefix_are_guessed_unseen(lay: Lay) -> None:
     """The k tokens after a prefix are guessed; changing them does not change the guesses."""
     model, k = twin(), 4
-    layout = laid_out(TARGETS, PREFIXES, k, 0)
+    layout = lay(TARGETS, PREFIXES, k, 0)
     guessed: dict[int, set[tuple[int, ...]]] = {0: set(), 1: set()}
-    for row in guessed:
+    for row, pair in enumerate(layout.pairs.tolist()):
         masks = layout.masks[row].nonzero().flatten().tolist()
         for start in (mask for mask in masks if layout.ahead[row, mask] == 1):
             chain = [mask for mask in masks if mask >= start][: k - 1]
             chain = [mask for n, mask in enumerate(chain) if layout.ahead[row, mask] == n + 1]
-            guessed[row].add(tuple(layout.wanted[row, chain].tolist()))
+            guessed[pair].add(tuple(layout.wanted[row, chain].tolist()))
     assert (6, 7, 8) in guessed[0]
     assert (2, 0) in {chain[:2] for chain in guessed[1]}  # EOS, and nothing after it
     memory = model.encode(TARGETS, TARGETS == 0)
@@ -76,31 +80,36 @@ def test_tokens_after_a_prefix_are_guessed_unseen() -> None:
         before = guesses(model, layout, memory, TARGETS == 0)
         other = TARGETS.clone()
         other[0, 5:7] = 9  # after all prefixes of the first target
-        after = guesses(model, laid_out(other, PREFIXES, k, 0), memory, TARGETS == 0)
-    first_masks = layout.masks[0]
-    assert torch.equal(before[0, first_masks], after[0, first_masks])
+        after = guesses(model, lay(other, PREFIXES, k, 0), memory, TARGETS == 0)
+    first_masks = layout.masks & (layout.pairs == 0)[:, None]
+    assert torch.equal(before[first_masks], after[first_masks])
 
 
-def test_no_position_sees_later_masks() -> None:
+def test_only_the_published_layout_sees_later_masks() -> None:
     model, prefixes = twin(), torch.ones(2, 1, dtype=torch.long)
     memory = model.encode(TARGETS, TARGETS == 0)
 
-    def after_bos(k: int) -> torch.Tensor:
-        return guesses(model, laid_out(TARGETS, prefixes, k, 0), memory, TARGETS == 0)[:, 0]
+    def after_bos(lay: Lay, k: int) -> torch.Tensor:
+        return guesses(model, lay(TARGETS, prefixes, k, 0), memory, TARGETS == 0)[:, 0]
 
-    torch.testing.assert_close(after_bos(3), after_bos(1))
+    without_masks = after_bos(causal, 1)
+    torch.testing.assert_close(after_bos(published, 1), without_masks)
+    torch.testing.assert_close(after_bos(causal, 3), without_masks)
+    assert not torch.allclose(after_bos(published, 3), without_masks)
 
 
-def test_revealed_tokens_are_still_guessed() -> None:
-    layout = laid_out(TARGETS, PREFIXES, 4, 0)
-    revealed = layout.revealed(layout.masks & (layout.truth != 0))
+@pytest.mark.parametrize("lay", [causal, published])
+def test_revealed_tokens_are_not_counted_if_visible(lay: Lay) -> None:
+    layout = lay(TARGETS, PREFIXES, 4, 0)
+    revealed = layout.revealed(layout.masks & (layout.truth != 0), 0)
     assert torch.equal(revealed.ids[layout.masks], layout.truth[layout.masks])
-    assert torch.equal(revealed.wanted, layout.wanted)
+    counted = int((revealed.wanted != 0).sum())
+    assert (counted == int((layout.wanted != 0).sum())) == (lay is causal)
 
 
 def test_iterations_count_confirmed_tokens() -> None:
     """A model that drafts one token for itself confirms two tokens an iteration."""
-    tokens, iterations = accepted(twin(), tiny.checkpoint(), answers(), 1)
+    tokens, iterations = accepted(twin(), causal, tiny.checkpoint(), answers(), 1)
     pairs = answers().pairs()
     assert tokens == sum(len(target) + 1 for _, target in pairs)
     finished = [target for _, target in pairs if len(target) < 29]
@@ -137,3 +146,6 @@ def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Run) -> 
     # Sizes that do not fit are refused before the model answers anything.
     assert run(*arguments(data, "wide", "--width", "15")) == 2
     assert not (tmp_path / "wide").exists()
+    # No engine runs the published layout.
+    assert run(*arguments(tmp_path / "run" / "data", "published", "--published")) == 0
+    assert not (tmp_path / "published" / "model").exists()

@@ -141,7 +141,9 @@ def _train(
     for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
         pass
     print_out(training.summary(checkpoint, made.validation))
-    grown = training.grown(checkpoint)
+    if (grown := training.grown(checkpoint)) is None:
+        print_out("no engine runs a drafter of the published form: no model is written")
+        return
     checkpoints.write(grown, output / "model", overwrite=True)
     sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
     _try(grown, training.names, sources)

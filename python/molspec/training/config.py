@@ -262,3 +262,9 @@ class SpecDrafterConfig(DrafterConfig):
         group=_STEPS,
         most=1,
     )
+    published: bool = setting(
+        False,
+        "Train the published form, to compare with; no engine runs it.",
+        more="Prefix and MASKs see each other, so there is no cache.",
+        group=_MODEL,
+    )

@@ -70,8 +70,8 @@ class DrafterTrainer(Trainer):
         """The loss of a batch, and the share of right guesses by position."""
 
     @abstractmethod
-    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The model with the current drafter."""
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """The model with the current drafter; None if no engine runs such a drafter."""
 
     def summary(self, checkpoint: Checkpoint, validation: EncodedPairs) -> str:
         """The share of right guesses, in words."""

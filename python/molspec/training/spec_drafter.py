@@ -18,7 +18,7 @@ from molspec.training.config import SpecDrafterConfig
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.optimizers import optimizers
 from molspec.training.prepared import EncodedPairs
-from molspec.training.spec_drafter_layout import Layout, laid_out, lengths_of
+from molspec.training.spec_drafter_layout import Lay, Layout, causal, lengths_of, published
 from molspec.training.trainer import autocast
 
 #: With a smaller share, glancing reveals too little to be worth its decoder pass.
@@ -41,6 +41,8 @@ class SpecDrafterTrainer(DrafterTrainer):
 
     def _begin(self, checkpoint: Checkpoint) -> tuple[nn.Module, list[Optimizer]]:
         config = self.config
+        #: The layout of a decoder's input on which it is trained.
+        self._lay = published if config.published else causal
         spec = drafter_spec(config, checkpoint.spec)
         self.model = Transformer(spec, 0.0, checkpoint.vocabulary.pad_id)
         shapes = spec.weight_shapes()
@@ -52,8 +54,10 @@ class SpecDrafterTrainer(DrafterTrainer):
         self.model.load_state_dict(fitting, strict=False)
         return self.model, optimizers(self.model, config)
 
-    def grown(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The model with the drafter, in half precision."""
+    def grown(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """The model with the drafter, in half precision; None of the published form."""
+        if self.config.published:
+            return None
         weights = {name: weight.half() for name, weight in self.model.state_dict().items()}
         made = SpecDrafterWeights(self.config.k, self.model.spec, weights)
         return replace(checkpoint, spec_drafter=made)
@@ -61,7 +65,7 @@ class SpecDrafterTrainer(DrafterTrainer):
     def summary(self, checkpoint: Checkpoint, validation: EncodedPairs) -> str:
         """The tokens of validation answers that an iteration confirms, in words."""
         tried = validation.spread(_TRIED)
-        tokens, iterations = accepted(self.model, checkpoint, tried, self.config.k)
+        tokens, iterations = accepted(self.model, self._lay, checkpoint, tried, self.config.k)
         return (
             f"{super().summary(checkpoint, validation)}\n"
             f"tokens of validation answers that an iteration confirms: {tokens / iterations:.2f}"
@@ -72,7 +76,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         seed = (config.seed * 1_000_003 + self.step_count) % 2**64
         chance = torch.Generator().manual_seed(seed)
         prefixes = _prefixes(lengths_of(target_ids, pad_id), config.prefixes, chance)
-        layout = laid_out(target_ids, prefixes, config.k, pad_id)
+        layout = self._lay(target_ids, prefixes, config.k, pad_id)
         with autocast(target_ids.device, config.precision):
             padding = source_ids == pad_id
             memory = self.model.encode(source_ids, padding)
@@ -96,7 +100,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         there = layout.masks & (layout.wanted != pad_id)
         wrong = (there & (guessed != layout.wanted)).sum(1) / there.sum(1).clamp(min=1)
         drawn = torch.rand(layout.ids.shape, generator=chance) < share * wrong[:, None]
-        return layout.revealed(drawn & layout.masks & (layout.truth != pad_id))
+        return layout.revealed(drawn & layout.masks & (layout.truth != pad_id), pad_id)
 
 
 def drafter_spec(config: SpecDrafterConfig, target: ModelSpec) -> ModelSpec:
@@ -118,7 +122,8 @@ def drafter_spec(config: SpecDrafterConfig, target: ModelSpec) -> ModelSpec:
 
 
 def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor) -> Tensor:
-    """Logits [pair, position, vocab] of a layout, given the pairs' memories."""
+    """Logits [row, position, vocab] of a layout, given the pairs' memories."""
+    memory, padding = memory[layout.pairs], padding[layout.pairs]
     places = layout.places.clamp(max=model.spec.max_positions - 1)
     hidden = model.hidden_states(layout.ids, memory, padding, layout.visible, places)
     return model.logits(hidden)
@@ -126,7 +131,7 @@ def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor)
 
 @torch.inference_mode()
 def accepted(
-    model: Transformer, checkpoint: Checkpoint, pairs: EncodedPairs, k: int
+    model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: EncodedPairs, k: int
 ) -> tuple[int, int]:
     """The tokens of some answers, EOS counted, and the iterations of k guesses that confirm them.
 
@@ -146,7 +151,7 @@ def accepted(
         while bool((live := prefixes < lengths).any()):
             iterations += int(live.sum())
             padding_of, memory_of = padding[live], memory[live]
-            layout = laid_out(targets[live], prefixes[live, None], k, pad_id)
+            layout = lay(targets[live], prefixes[live, None], k, pad_id)
             guessed = guesses(model, layout, memory_of, padding_of).argmax(-1)
             counted = layout.masks | (layout.places == prefixes[live, None] - 1)
             wrong = counted & (guessed != layout.wanted)
