@@ -11,8 +11,6 @@ A mutant with a line in the file of results is not run again. A folder of tests 
 it found nothing, so a result names the first that did.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Tiny random models of SMILES tokens: vocabulary, weights and predictor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -44,8 +44,7 @@ def test_error_names_invalid_weight(
 def test_vocabulary_size_must_match_embedding(checkpoint: Checkpoint) -> None:
     larger = Vocabulary((*checkpoint.vocabulary.tokens, "N"), unk_id=3)
     with pytest.raises(
-        CheckpointError,
-        match=r"^the vocabulary has 8 tokens, but the source embedding has 7 rows$",
+        CheckpointError, match=r"^the vocabulary has 8 tokens, but the source embedding has 7 rows$"
     ):
         replace(checkpoint, vocabulary=larger)
 

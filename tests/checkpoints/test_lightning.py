@@ -96,10 +96,7 @@ DAMAGE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     ),
     (put(torch.tensor(1.0), STATE, STACKED), rf"{STACKED} has shape \(\): expected \(24, 8\)"),
     (put(1.5, STATE, STACKED), f"{STACKED} is a float: expected a tensor"),
-    (
-        put(torch.full((24, 8), float("nan")), STATE, STACKED),
-        f"{STACKED} holds NaN or infinity",
-    ),
+    (put(torch.full((24, 8), float("nan")), STATE, STACKED), f"{STACKED} holds NaN or infinity"),
     (put(torch.zeros(7, 8), STATE, TARGET), "source and target embedding differ"),
     (put(torch.zeros(6, 8), STATE, TARGET), "shared_embedding needs one vocabulary size"),
 ]

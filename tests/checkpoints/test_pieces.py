@@ -1,7 +1,5 @@
 """Folders whose tokens are learned pieces of text, saved with transformers."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import sys

@@ -171,10 +171,7 @@ def test_compressed_queries_are_read(run: Run, loaded: Loaded, tmp_path: Path) -
     path = tmp_path / "queries.smi.gz"
     path.write_bytes(compressed)
     assert run("predict", "--input", str(path), "--format", "jsonl") == 0
-    assert [json.loads(line)["query"] for line in run.out.splitlines()] == [
-        "CO",
-        "CN",
-    ]
+    assert [json.loads(line)["query"] for line in run.out.splitlines()] == ["CO", "CN"]
     path.write_bytes(compressed[:-9])
     assert run("predict", "--input", str(path)) == 2
     assert f"{path}: damaged" in run.err
@@ -306,12 +303,7 @@ def test_wrong_use_gives_a_one_line_error_and_status_2(
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        "predcit C",
-        "predict C --no-such-option",
-        "predict C --format xml",
-        "predict C --n-best x",
-    ],
+    ["predcit C", "predict C --no-such-option", "predict C --format xml", "predict C --n-best x"],
 )
 def test_a_parser_error_is_one_line_and_gives_status_2(run: Run, arguments: str) -> None:
     assert run(*arguments.split()) == 2

@@ -1,7 +1,5 @@
 """`molspec plan`, with Syntheseus itself if it is installed: `nox -s syntheseus`."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

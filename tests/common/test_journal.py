@@ -1,7 +1,5 @@
 """The journal of a job: its settings and how it is read; the jobs' tests kill them."""
 
-from __future__ import annotations
-
 import json
 from io import BufferedReader
 from pathlib import Path

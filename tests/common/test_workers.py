@@ -1,7 +1,5 @@
 """Items on several processes: their order, their errors, and workers that die."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

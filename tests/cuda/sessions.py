@@ -1,7 +1,5 @@
 """Sessions with a fake model: one runs rounds on the host, one on the emulated device."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random
@@ -197,10 +195,7 @@ Outcome = tuple[list[tuple[list[int], float, bool]], list[int], str]
 
 
 def run(
-    session: HostSession | DeviceSession,
-    spec: NativeSpec,
-    batch_size: int,
-    rewrites: bool = False,
+    session: HostSession | DeviceSession, spec: NativeSpec, batch_size: int, rewrites: bool = False
 ) -> tuple[dict[int, Outcome], Statistics]:
     """Decode all sources. Return the outcomes by source index, and the total statistics."""
     scheduler = Scheduler(session, train_guess(rewrites), batch_size)

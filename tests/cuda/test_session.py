@@ -1,7 +1,5 @@
 """Decoding with the CUDA session, its operators run as host code, and the choice of a device."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Models that draft for other models: answers, calls and invalid options."""
 
-from __future__ import annotations
-
 from pathlib import Path as FilePath
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Drafters compared with simple reference versions."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

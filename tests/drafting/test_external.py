@@ -1,7 +1,5 @@
 """External and merged drafters: whatever they propose, the answers do not change."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """A drafter or an encoder fails for one query: it gets the error, and the others are answered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from typing import Any

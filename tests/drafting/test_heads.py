@@ -1,7 +1,5 @@
 """Draft heads: whatever they propose, the answers do not change, to the bit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -35,12 +33,7 @@ DRAFTERS: dict[str, AnyDrafter] = {
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"n_best": 3},
-        {"samples": 2, "seed": 3},
-        {"samples": 2, "seed": 3, "replacement": False},
-    ],
+    [{}, {"n_best": 3}, {"samples": 2, "seed": 3}, {"samples": 2, "seed": 3, "replacement": False}],
     ids=str,
 )
 def test_drafts_of_heads_do_not_change_answers(

@@ -1,7 +1,5 @@
 """N-gram models of drafters: they learn from pairs, and damaged files are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from molspec import _native

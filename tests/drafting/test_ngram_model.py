@@ -1,7 +1,5 @@
 """Native n-gram models compared with simple interpolated absolute discounting."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

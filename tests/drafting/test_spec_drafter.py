@@ -1,7 +1,5 @@
 """Spec-Drafters: their guesses match PyTorch's, and the answers do not change, to the bit."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path as FilePath

@@ -1,7 +1,5 @@
 """encode and decoder_step against their twins and against PyTorch's own modules."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

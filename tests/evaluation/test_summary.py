@@ -1,7 +1,5 @@
 """Summaries of evaluations: accuracies, costs, and counts of a real model in any batch."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -15,13 +13,7 @@ from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
-ROWS = [
-    ("CC", "CCO"),
-    ("CCC", "CCN"),
-    ("CCCC", "not a molecule"),
-    ("X", "CC"),
-    ("CCCCC", "C"),
-]
+ROWS = [("CC", "CCO"), ("CCC", "CCN"), ("CCCC", "not a molecule"), ("X", "CC"), ("CCCCC", "C")]
 MODEL = FakeModel(
     {
         "CC": predictions("OCC", "C(", "CCO"),

@@ -1,7 +1,5 @@
 """The jobs: commands that must resume after a fault, and the results that they must write."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace

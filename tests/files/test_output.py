@@ -1,7 +1,5 @@
 """Files of results: complete, killed at any write, resumed, and refused."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress
@@ -12,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from molspec.common import journal
-from molspec.files import (
-    FORMATS,
-    Query,
-    ResultFile,
-    ResultStream,
-    check_apart,
-    is_stream,
-    output,
-)
+from molspec.files import FORMATS, Query, ResultFile, ResultStream, check_apart, is_stream, output
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
 
 OTHER = {"model": "retro", "n_best": 2}

@@ -1,7 +1,5 @@
 """Queries from text to answers or an error, in batches and as requests in any order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compares the training twin with torch.nn.Transformer and tests every option of the spec."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

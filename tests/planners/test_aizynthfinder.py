@@ -1,7 +1,5 @@
 """molspec's strategies in AiZynthFinder itself, if it is installed: `nox -s aizynthfinder`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The formats of routes and plans; the tests need no planning tool."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """The stock: salts serve as their main component, and are looked up as they stand first."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """molspec's models in Syntheseus itself, if it is installed: `nox -s syntheseus`."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

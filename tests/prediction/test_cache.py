@@ -1,7 +1,5 @@
 """The cache of answers: keys of molecule and settings, a bounded size, a file, and its damage."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 import warnings

@@ -1,7 +1,5 @@
 """The decoder under many requests: every answer equals the one from `predict`, to the bit."""
 
-from __future__ import annotations
-
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor

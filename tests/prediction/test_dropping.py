@@ -1,7 +1,5 @@
 """Dropped answers, beams that are widened to replace them, and properties of results."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

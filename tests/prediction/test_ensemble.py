@@ -1,7 +1,5 @@
 """Several models answer as one, whose probabilities are their mean."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace

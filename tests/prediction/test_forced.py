@@ -1,7 +1,5 @@
 """Log-probs of given targets equal those of predictions and of PyTorch's own decoder."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

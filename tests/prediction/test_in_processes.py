@@ -1,7 +1,5 @@
 """A model on several processes gives the answers and counts of one, even if workers die."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

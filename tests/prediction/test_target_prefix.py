@@ -1,7 +1,5 @@
 """target_prefix as text, and as a molecule that is one of the reactants."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

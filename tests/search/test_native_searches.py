@@ -1,7 +1,5 @@
 """The native searches refuse calls in a wrong order and with wrong arguments."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -197,10 +195,7 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
         ([DraftTree([5], [-2], [0])], r"parents\[0\] is -2: expected -1 to -1$"),
         ([DraftTree([5, 6], [-1, 0], [-1, 0])], r"log_probs\[1\] is 0: expected at most its par"),
         ([DraftTree([5], [-1], [np.nan])], r"log_probs\[0\] is nan: expected at most"),
-        (
-            [DraftTree([5], [-1], [])],
-            "1 token_ids, 1 parents and 0 log_probs: expected as many",
-        ),
+        ([DraftTree([5], [-1], [])], "1 token_ids, 1 parents and 0 log_probs: expected as many"),
     ]
     for proposed, message in wrong:
         with pytest.raises(ValueError, match=message):

@@ -1,7 +1,5 @@
 """Samples follow the model's distribution. Without rejection no drafter changes them."""
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -200,10 +198,7 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
         ({"beam_size": 3}, "beam_size is 3: expected None, it cannot be combined"),
         ({"beam": "exact"}, "beam is 'exact': expected None, it cannot be combined"),
         ({"length_penalty": 1.0}, "length_penalty is 1.0: expected 0.0, it cannot be combined"),
-        (
-            {"finished": "separate"},
-            "finished is 'separate': expected .* combined with samples",
-        ),
+        ({"finished": "separate"}, "finished is 'separate': expected .* combined with samples"),
         ({"augmentations": 2}, "augmentations is 2: expected .* combined with samples"),
         ({"samples": None, "temperature": 0.5}, "temperature is 0.5: expected samples with it"),
         ({"samples": None, "seed": 1}, "seed is 1: expected samples with it"),
@@ -226,10 +221,7 @@ def test_invalid_native_options_are_refused() -> None:
             _native.Sampling(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^samples is 0: expected at least 1$"):
         _native.SequenceSpec(
-            samples=0,
-            max_length=9,
-            sampling=_native.Sampling(),
-            drafter=_native.NoDraftOptions(),
+            samples=0, max_length=9, sampling=_native.Sampling(), drafter=_native.NoDraftOptions()
         )
 
 

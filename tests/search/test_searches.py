@@ -1,19 +1,11 @@
 """The native searches equal the plain ones to the bit, in every batch and with every drafter."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
 
 from molspec._native import BeamSpec, NativeDrafter
-from molspec.drafting import (
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-    WindowDrafts,
-    native_options,
-)
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, native_options
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import plain

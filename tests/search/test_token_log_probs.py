@@ -1,7 +1,5 @@
 """Log-probabilities of tokens are the model's, to the bit, in every search, with every drafter."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

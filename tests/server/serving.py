@@ -1,7 +1,5 @@
 """A server in this process, on its own port, for tests that need real connections."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Requests byte for byte as other tools' clients send them."""
 
-from __future__ import annotations
-
 import json
 import math
 import socket

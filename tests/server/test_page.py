@@ -1,7 +1,5 @@
 """The page in a real browser, also dark or on a phone: predict, plan, reload, undo, save."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -1,7 +1,5 @@
 """No text of a stranger keeps RDKit busy: its rings are counted before it looks for them."""
 
-from __future__ import annotations
-
 import pytest
 from rdkit import rdBase
 

@@ -257,8 +257,7 @@ def test_a_tilde_between_molecules_is_a_dot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
-    [("C%(12)CCCC%(12)", "C1CCCC1"), ("[HH].CC", "CC.[H][H]")],
+    ("query", "expected"), [("C%(12)CCCC%(12)", "C1CCCC1"), ("[HH].CC", "CC.[H][H]")]
 )
 def test_other_spellings_of_rings_and_hydrogen_are_read(query: str, expected: str) -> None:
     assert canonical_query(query) == expected

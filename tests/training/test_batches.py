@@ -1,7 +1,5 @@
 """Batches hold every pair once, within the budget, in an order that the seed decides."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

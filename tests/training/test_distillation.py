@@ -1,7 +1,5 @@
 """Distilled data: a model's answers as targets; an interrupted run resumes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The parameters of each optimiser; Muon's steps are those of PyTorch's, except for rounding."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Prepares files of reactions as a folder of pairs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """An interrupted preparation resumes; tests/faults kills it at every write."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reaction files of several kinds."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 from pathlib import Path
@@ -29,11 +27,7 @@ def rows(
         ("first.smi", f">>CCO\n{FIRST}\nCC>>\n", [(1, ">>CCO"), (2, FIRST), (3, "CC>>")]),
         ("named.txt", f"{FIRST}\tone\n{SECOND}\ttwo\n", [(1, FIRST), (2, SECOND)]),
         ("table.tsv", f"id\trxn\n1\t{FIRST}\n2\t{SECOND}\n", [(2, FIRST), (3, SECOND)]),
-        (
-            "graph.csv",
-            f'id,"reactants>reagents>production"\n"a, b",{FIRST}\n',
-            [(2, FIRST)],
-        ),
+        ("graph.csv", f'id,"reactants>reagents>production"\n"a, b",{FIRST}\n', [(2, FIRST)]),
         (
             "sides.tsv",
             f"src\ttgt\tmapped_rxn\nCCO\tCC=O\t\nCO.CC(=O)Cl\tCC(=O)OC\t{FIRST}\n",

@@ -1,7 +1,5 @@
 """Training Spec-Drafters: interrupted runs end with the same weights; no MASK sees its token."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training learns, resumes exactly, and stops when it should; tests/faults kills it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -69,10 +67,7 @@ def test_a_signal_saves_the_step_and_training_resumes_there(
 
 
 def test_progress_is_logged_without_a_terminal(
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "molspec.training")
     monkeypatch.setattr("molspec.training.loop._REPORT_SECONDS", 0.0)

@@ -1,7 +1,5 @@
 """A training that takes a second."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
