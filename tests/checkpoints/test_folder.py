@@ -15,6 +15,7 @@ from molspec.checkpoints import Checkpoint, CheckpointError, files, folder, read
 from tests import tiny
 from tests.checkpoints.conftest import TOKENS
 from tests.checkpoints.damage import in_json, in_weights
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -92,27 +93,23 @@ def test_overwrite_refuses_folder_without_checkpoint(
 ) -> None:
     destination.mkdir(parents=True)
     (destination / "thesis.txt").write_text("years of work")
-    with pytest.raises(CheckpointError, match="exists already"):
-        write(checkpoint, destination, overwrite=True)
+    refused(CheckpointError, "exists already", write, checkpoint, destination, overwrite=True)
     assert os.listdir(destination) == ["thesis.txt"]
 
 
 def test_error_names_path_of_damaged_ngram_model(checkpoint: Checkpoint, destination: Path) -> None:
     write(checkpoint, destination)
-    with pytest.raises(CheckpointError, match=rf"^{destination}: n-gram model: the file does not"):
-        load(destination)
+    refused(CheckpointError, rf"^{destination}: n-gram model: the file does not", load, destination)
 
 
 def test_error_names_unwritable_destination(checkpoint: Checkpoint) -> None:
-    with pytest.raises(OSError, match=r"'/proc/mine'$"):
-        write(checkpoint, "/proc/mine")
+    refused(OSError, "'/proc/mine'$", write, checkpoint, "/proc/mine")
 
 
 def assert_write_leaves_old_checkpoint(
     checkpoint: Checkpoint, destination: Path, message: str
 ) -> None:
-    with pytest.raises(OSError, match=message):
-        write(checkpoint.to("float16"), destination, overwrite=True)
+    refused(OSError, message, write, checkpoint.to("float16"), destination, overwrite=True)
     assert os.listdir(destination.parent) == ["mine"]
     assert read(destination).dtype == "float32"
 
@@ -213,8 +210,7 @@ def test_error_names_path_and_damage(
 ) -> None:
     write(checkpoint, destination)
     damage(destination)
-    with pytest.raises(CheckpointError, match=rf"^{destination}: .*{message}"):
-        read(destination)
+    refused(CheckpointError, rf"^{destination}: .*{message}", read, destination)
 
 
 def flip_bit(file: Path, fraction: float) -> None:
@@ -230,8 +226,7 @@ def test_hash_detects_flipped_bit_in_weights(
     write(checkpoint, destination)
     read(destination)
     flip_bit(max(destination.glob("*.safetensors")), at)
-    with pytest.raises(CheckpointError, match=r"damaged: .* do not have the sha256"):
-        read(destination)
+    refused(CheckpointError, "damaged: .* do not have the sha256", read, destination)
 
 
 CHANGES = (
@@ -249,8 +244,7 @@ def test_seal_accepts_deliberate_change(
 ) -> None:
     write(checkpoint, destination)
     change(destination)
-    with pytest.raises(CheckpointError, match=f"on purpose, `molspec seal {destination}`$"):
-        read(destination)
+    refused(CheckpointError, f"on purpose, `molspec seal {destination}`$", read, destination)
     seal(destination)
     assert read(destination).fingerprint()
     assert "sha256" in json.loads((destination / "config.json").read_text())
@@ -260,8 +254,7 @@ def test_seal_refuses_broken_weights(checkpoint: Checkpoint, destination: Path) 
     write(checkpoint, destination)
     before = (destination / "config.json").read_bytes()
     set_weight_to_nan(destination)
-    with pytest.raises(CheckpointError, match=rf"^{destination}: weight output.bias holds NaN"):
-        seal(destination)
+    refused(CheckpointError, rf"^{destination}: weight output.bias holds NaN", seal, destination)
     assert (destination / "config.json").read_bytes() == before
 
 
@@ -279,8 +272,7 @@ def test_a_failed_write_leaves_the_file_before(
     with monkeypatch.context() as patch:
         for name in ("write_text", "write_bytes"):
             patch.setattr(Path, name, fill_disk)
-        with pytest.raises(OSError, match=f"No space left on device: '{config}'"):
-            seal(destination)
+        refused(OSError, f"No space left on device: '{config}'", seal, destination)
     assert config.read_bytes() == before
     link.symlink_to(config)
     files.write_file(link, b"{}")
@@ -303,11 +295,9 @@ def test_reads_folder_without_hash(checkpoint: Checkpoint, destination: Path) ->
 
 def test_error_for_training_folder_names_its_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
     (tmp_path / "state.pt").touch()
-    with pytest.raises(CheckpointError, match="a training; it has no model yet"):
-        read(tmp_path)
+    refused(CheckpointError, "a training; it has no model yet", read, tmp_path)
     write(checkpoint, tmp_path / "model")
-    with pytest.raises(CheckpointError, match=f"a training; its model is {tmp_path / 'model'}$"):
-        read(tmp_path)
+    refused(CheckpointError, f"a training; its model is {tmp_path / 'model'}$", read, tmp_path)
 
 
 @pytest.mark.parametrize("drafter", ["spec", "heads", "tree"])

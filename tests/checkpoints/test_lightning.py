@@ -13,6 +13,7 @@ from molspec.text import Vocabulary
 from tests.checkpoints.damage import ABSENT, put
 from tests.checkpoints.paper_model import PaperModel, store
 from tests.checkpoints.twin import twin_logits
+from tests.refusals import refused
 
 Save = Callable[[Any], Path]
 
@@ -111,8 +112,7 @@ def test_error_names_path_and_damage(
 ) -> None:
     damage(stored)
     folder = save_lightning(stored)
-    with pytest.raises(CheckpointError, match=rf"^{folder}: .*{message}"):
-        read(folder)
+    refused(CheckpointError, rf"^{folder}: .*{message}", read, folder)
 
 
 def test_python_objects_are_ignored(
@@ -135,8 +135,7 @@ def test_broken_vocabulary_is_refused(
 ) -> None:
     folder = save_lightning(stored)
     (folder / "vocab.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=message):
-        read(folder)
+    refused(CheckpointError, message, read, folder)
 
 
 def test_error_names_missing_vocabulary(stored: dict[str, Any], save_lightning: Save) -> None:
@@ -151,8 +150,5 @@ def test_folder_with_two_checkpoints_is_refused(
 ) -> None:
     folder = save_lightning(stored)
     torch.save(stored, folder / "last.ckpt")
-    with pytest.raises(
-        CheckpointError, match=r"has 2 checkpoints, name one: last.ckpt, model.ckpt"
-    ):
-        read(folder)
+    refused(CheckpointError, "has 2 checkpoints, name one: last.ckpt, model.ckpt", read, folder)
     assert read(folder / "last.ckpt").spec.d_model == 8

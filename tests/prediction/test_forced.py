@@ -11,6 +11,7 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.prediction.results import Results
 from tests import tiny
+from tests.refusals import refused
 
 QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
 
@@ -96,12 +97,9 @@ def test_queries_are_canonicalised_as_for_predictions() -> None:
 
 def test_invalid_arguments_are_refused() -> None:
     model = tiny.model()
-    with pytest.raises(ValueError, match="targets has 1 items: expected 2, one a query"):
-        model.log_probs(["CCO", "C"], ["CC"])
-    with pytest.raises(ValueError, match="queries is a string"):
-        model.log_probs("CCO", ["CC"])
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        model.log_probs(["CCO"], ["CC"], batch_size=0)
+    refused("targets has 1 items: expected 2, one a query", model.log_probs, ["CCO", "C"], ["CC"])
+    refused("queries is a string", model.log_probs, "CCO", ["CC"])
+    refused("batch_size is 0", model.log_probs, ["CCO"], ["CC"], batch_size=0)
     for pairs in (["CO"], [("CC",)], [None]):
         with pytest.raises(ValueError, match=r"^pairs holds .*: expected a query and a target$"):
             list(model.log_probs_stream(pairs))  # type: ignore[arg-type]

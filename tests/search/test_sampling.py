@@ -17,6 +17,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
+from tests.refusals import refused
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -206,8 +207,7 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
     ],
 )
 def test_invalid_options_are_refused(model: Model, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        model.predict([QUERY], **{"samples": 3, **options})
+    refused(f"^{message}", model.predict, [QUERY], **{"samples": 3, **options})
 
 
 def test_invalid_native_options_are_refused() -> None:
@@ -217,8 +217,7 @@ def test_invalid_native_options_are_refused() -> None:
         ({"top_p": 0.0}, "top_p is 0: expected more than 0, at most 1"),
         ({"top_p": 1.1}, "top_p is 1.1: expected more than 0, at most 1"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            _native.Sampling(**options)  # type: ignore[arg-type]
+        refused(f"^{message}$", _native.Sampling, **options)
     with pytest.raises(ValueError, match=r"^samples is 0: expected at least 1$"):
         _native.SequenceSpec(
             samples=0, max_length=9, sampling=_native.Sampling(), drafter=_native.NoDraftOptions()
@@ -303,7 +302,5 @@ def test_proposed_distributions_are_checked(
 
 def test_invalid_rules_are_refused(model: Model) -> None:
     for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
-        with pytest.raises(ValueError, match=r"^verification is 'rejection'"):
-            model.predict([QUERY], **options, **REJECTION)
-    with pytest.raises(ValueError, match=r"^verification is 'other'"):
-        model.predict([QUERY], verification="other")  # type: ignore[arg-type]
+        refused("^verification is 'rejection'", model.predict, [QUERY], **options, **REJECTION)
+    refused("^verification is 'other'", model.predict, [QUERY], verification="other")

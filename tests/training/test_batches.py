@@ -9,6 +9,7 @@ from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training.batches import Batches, Epoch
 from molspec.training.prepared import EncodedPairs
+from tests.refusals import refused
 
 VOCABULARY = Vocabulary(("<PAD>", "<BOS>", "<EOS>", "C", "O", "N"))
 CPU = torch.device("cpu")
@@ -35,8 +36,7 @@ def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[in
 
 
 def test_tables_without_pairs_are_refused() -> None:
-    with pytest.raises(ValueError, match="the data have no pairs"):
-        make([])
+    refused("the data have no pairs", make, [])
 
 
 @given(tables, st.integers(0, 3))
@@ -95,10 +95,8 @@ def test_pairs_of_similar_lengths_share_a_batch() -> None:
 
 
 def test_pairs_that_exceed_the_limits_are_refused() -> None:
-    with pytest.raises(ValueError, match="batch_tokens is 9: expected at least 10"):
-        make([([3] * 3, [4] * 3)], budget=9)
-    with pytest.raises(ValueError, match="max_positions is 16: expected at least 22"):
-        make([([3] * 20, [4])])
+    refused("batch_tokens is 9: expected at least 10", make, [([3] * 3, [4] * 3)], budget=9)
+    refused("max_positions is 16: expected at least 22", make, [([3] * 20, [4])])
 
 
 def test_spread_takes_pairs_evenly() -> None:

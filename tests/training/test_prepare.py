@@ -19,6 +19,7 @@ from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made
 from molspec.training.prepared import EncodedPairs, Prepared, read
 from molspec.training.reactions import Row, read_rows
+from tests.refusals import refused
 from tests.training.tiny import sample_reactions
 
 RETRO = PrepareOptions("retro", variants=3, validation_share=0.2)
@@ -294,15 +295,12 @@ def test_judge_rejects_improbable_reactions(file: Path, prepared: Prepared, tmp_
     assert after["judge"]["nats"] == {"10 %": 2.0, "25 %": 2.0, "50 %": 2.01}
     with pytest.raises(ValueError, match="max_nats is None with a judge: expected both or neither"):
         prepare([file], tmp_path / "other", RETRO, judge=wise)
-    with pytest.raises(ValueError, match=r"max_nats is 2\.0 without a judge"):
-        prepare([file], tmp_path / "other", options)
+    refused(r"max_nats is 2\.0 without a judge", prepare, [file], tmp_path / "other", options)
 
 
 def test_wrong_arguments_are_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="it exists already"):
-        prepare([file], file.parent, RETRO)
-    with pytest.raises(ValueError, match="files is empty"):
-        prepare([], tmp_path / "out", RETRO)
+    refused("it exists already", prepare, [file], file.parent, RETRO)
+    refused("files is empty", prepare, [], tmp_path / "out", RETRO)
     bad = tmp_path / "bad.smi"
     bad.write_text("CC>>CC\nCO>>CO\n")
     with pytest.raises(ValueError, match="no train pair is left: rejected 2 x no new product"):
@@ -317,8 +315,7 @@ def test_wrong_arguments_are_refused(file: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="null is a pipe or a device: expected a file"):
             prepare(**{"files": [file], "output": tmp_path / "out", "options": RETRO, **named})
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match=r"validation_share is 1\.0"):
-        replace(RETRO, validation_share=1.0)
+    refused(r"validation_share is 1\.0", replace, RETRO, validation_share=1.0)
 
 
 def test_a_vocabulary_whose_ids_are_not_stored_is_refused(
@@ -335,22 +332,17 @@ def test_a_vocabulary_whose_ids_are_not_stored_is_refused(
 
 
 def test_damaged_folders_are_refused(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"prepared\.json is missing"):
-        read(tmp_path)
+    refused(r"prepared\.json is missing", read, tmp_path)
     folder = tmp_path / "out"
     prepare([file], folder, RETRO)
     description = json.loads((folder / "prepared.json").read_text())
     (folder / "prepared.json").write_text(json.dumps({**description, "format_version": 9}))
-    with pytest.raises(ValueError, match="version 9: expected 'molspec-prepared', 1"):
-        read(folder)
+    refused("version 9: expected 'molspec-prepared', 1", read, folder)
     (folder / "prepared.json").write_text("{")
-    with pytest.raises(ValueError, match=r"prepared\.json is not JSON"):
-        read(folder)
+    refused(r"prepared\.json is not JSON", read, folder)
     incomplete = {name: value for name, value in description.items() if name != "task"}
     (folder / "prepared.json").write_text(json.dumps(incomplete))
-    with pytest.raises(ValueError, match=r"prepared\.json does not say task"):
-        read(folder)
+    refused(r"prepared\.json does not say task", read, folder)
     (folder / "prepared.json").write_text(json.dumps(description))
     (folder / "train.safetensors").write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"train\.safetensors: damaged"):
-        read(folder)
+    refused(r"train\.safetensors: damaged", read, folder)

@@ -20,6 +20,7 @@ from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
+from tests.refusals import refused
 from tests.training.tiny import CONFIG, assert_equal, column, weights
 
 
@@ -230,8 +231,7 @@ def test_further_training_begins_with_the_model(data: Path, unbroken: Path, tmp_
 def test_error_names_a_damaged_state(data: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "state.pt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"state\.pt: damaged"):
-        train(data, tmp_path / "run", replace(CONFIG, steps=1))
+    refused(r"state\.pt: damaged", train, data, tmp_path / "run", replace(CONFIG, steps=1))
 
 
 def test_failed_write_of_a_state_leaves_no_file(
@@ -252,8 +252,7 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
     occupied, other = tmp_path / "occupied", tmp_path / "prepared"
     occupied.mkdir()
     (occupied / "thesis.tex").touch()
-    with pytest.raises(ValueError, match="it holds something else than a training"):
-        train(data, occupied, CONFIG)
+    refused("it holds something else than a training", train, data, occupied, CONFIG)
     (tmp_path / "one.smi").write_text("CCO>>CC=O")
     options = PrepareOptions("retro", variants=1)
     prepare(
@@ -265,12 +264,10 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
     )
     (tmp_path / "drafter").mkdir()
     torch.save({"of": {}}, tmp_path / "drafter" / "state.pt")
-    with pytest.raises(ValueError, match="holds the training of a drafter"):
-        train(data, tmp_path / "drafter", CONFIG)
+    refused("holds the training of a drafter", train, data, tmp_path / "drafter", CONFIG)
     with pytest.raises(ValueError, match=r"dropout is 0\.5, but .* holds a training with 0\.1"):
         train(data, unbroken, replace(CONFIG, dropout=0.5))
-    with pytest.raises(ValueError, match="training on other data"):
-        train(other, unbroken, CONFIG)
+    refused("training on other data", train, other, unbroken, CONFIG)
 
 
 def test_unknown_device_is_refused(data: Path, tmp_path: Path) -> None:
