@@ -90,9 +90,7 @@ def built() -> bool:
     """Build the libraries of the copy; whether that succeeds."""
     build = ("cmake", "--build", COPY / "build")
     install = ("cmake", "--install", COPY / "build", "--prefix", COPY / "tree/python")
-    return all(
-        not subprocess.run(step, capture_output=True).returncode for step in (build, install)
-    )
+    return all(not subprocess.run(s, capture_output=True).returncode for s in (build, install))
 
 
 def passes(folder: str, seconds: float) -> bool:

@@ -31,11 +31,7 @@ def test_reads_sizes_and_vocabulary(
 
 def test_every_value_is_used_exactly_once(stored: dict[str, Any], save_lightning: Save) -> None:
     weights = read(save_lightning(stored)).weights
-    state = {
-        name: value
-        for name, value in stored["state_dict"].items()
-        if not name.startswith("model.tgt_token")
-    }
+    state = {n: v for n, v in stored["state_dict"].items() if not n.startswith("model.tgt_token")}
     loaded_values, stored_values = (
         torch.cat([value.flatten() for value in tensors.values()]).sort().values
         for tensors in (weights, state)

@@ -163,10 +163,7 @@ class Calls:
 
     def results_change(self, skipped_barrier: int = -1) -> bool:
         """Whether a call gives another result with its threads in another order."""
-        return any(
-            self._result_changes(seed, *call, skipped_barrier)
-            for seed, call in enumerate(self._calls)
-        )
+        return any(self._result_changes(s, *c, skipped_barrier) for s, c in enumerate(self._calls))
 
     def _result_changes(self, seed: int, before: Any, after: Any, skipped_barrier: int) -> bool:
         self._cuda.set(seed, skipped_barrier)

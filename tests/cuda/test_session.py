@@ -142,9 +142,7 @@ def test_idle_rounds_go_if_others_need_their_memory(
         return made
 
     monkeypatch.setattr(Caches, "cache", cache)
-    monkeypatch.setattr(
-        Caches, "has_room", lambda *_: not any(each() is not None for each in caches)
-    )
+    monkeypatch.setattr(Caches, "has_room", lambda *_: not any(e() is not None for e in caches))
     for n_best in (2, 2, 3, 2):
         engine.graphs.sizes.clear()
         model.predict(tiny.QUERIES[:1], beam="standard", n_best=n_best, max_length=2, batch_size=1)

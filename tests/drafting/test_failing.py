@@ -203,9 +203,7 @@ def test_encoder_error_of_drafting_model_fails_only_its_query(
     drafter = ModelDraft(tmp_path / "small", gamma=3)
     found = model.predict(QUERIES, drafter=drafter, max_length=12, batch_size=4)
     error = "drafter ModelDrafter failed in propose: RuntimeError: it overheats"
-    assert [result.error for result in found] == [
-        error if i == BAD else None for i in range(len(QUERIES))
-    ]
+    assert [r.error for r in found] == [error if i == BAD else None for i in range(len(QUERIES))]
     for actual, reference in zip(found, expected, strict=True):
         assert actual.error or actual.predictions == reference.predictions
 

@@ -151,9 +151,7 @@ def test_spec_drafter_of_another_model_is_refused(tmp_path: FilePath) -> None:
     other = replace(tiny.checkpoint(seed=2), spec_drafter=tiny.with_spec_drafter().spec_drafter)
     checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     checkpoints.write(other, tmp_path / "other")
-    own_fingerprint, other_fingerprint = (
-        variant.fingerprint(False) for variant in (tiny.checkpoint(), other)
-    )
+    own_fingerprint, other_fingerprint = (v.fingerprint(False) for v in (tiny.checkpoint(), other))
     with pytest.raises(
         ValueError, match=f"is of the model {other_fingerprint}: expected one of {own_fingerprint}"
     ):

@@ -9,9 +9,7 @@ from molspec.prediction.results import Result
 from tests import tiny
 from tests.fuzz.draw import Draw
 
-_MODELS = [
-    Model(replace(tiny.checkpoint(), canonical_queries=canonical)) for canonical in (False, True)
-]
+_MODELS = [Model(replace(tiny.checkpoint(), canonical_queries=c)) for c in (False, True)]
 
 
 _OPTIONS = (

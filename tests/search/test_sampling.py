@@ -154,12 +154,7 @@ def test_more_samples_begin_with_the_same_ones(model: Model, reference: Results)
 
 
 def test_samples_have_the_log_probs_of_the_model(model: Model, reference: Results) -> None:
-    pairs = [
-        (result.query, sample)
-        for result in reference
-        for sample in result.predictions
-        if sample.finished and sample.smiles
-    ]
+    pairs = [(r.query, s) for r in reference for s in r.predictions if s.finished and s.smiles]
     assert len(pairs) > 5
     own = model.log_probs([query for query, _ in pairs], [sample.smiles for _, sample in pairs])
     assert [each.predictions[0].log_prob for each in own] == [s.log_prob for _, s in pairs]

@@ -159,10 +159,7 @@ STRATEGIES = (
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str, object]) -> None:
     queries = list(SHORT) * 2  # duplicates too, also adjacent ones
-    expected = {
-        query: answers(model.predict([query], max_length=MAX_LENGTH, **strategy)[0])
-        for query in SHORT
-    }
+    expected = {q: answers(model.predict([q], max_length=MAX_LENGTH, **strategy)[0]) for q in SHORT}
     for batch_size in (1, 3, 7, 32):
         random.Random(batch_size).shuffle(queries)
         results = model.predict(queries, max_length=MAX_LENGTH, batch_size=batch_size, **strategy)

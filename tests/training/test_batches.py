@@ -66,11 +66,7 @@ def test_pairs_get_the_bos_and_eos_of_the_spec(spec: dict[str, bool]) -> None:
 
 def test_seed_and_epoch_number_decide_the_order() -> None:
     pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
-    orders = {
-        (seed, number): make(pairs).epoch(seed, number).order.tolist()
-        for seed in (0, 1)
-        for number in (0, 1)
-    }
+    orders = {(s, n): make(pairs).epoch(s, n).order.tolist() for s in (0, 1) for n in (0, 1)}
     assert make(pairs).epoch(0, 0).order.tolist() == orders[0, 0]
     assert len(set(map(tuple, orders.values()))) == 4
 

@@ -56,9 +56,7 @@ def prepared(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def texts(table: EncodedPairs, vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    return [
-        (vocabulary.decode(source), vocabulary.decode(target)) for source, target in table.pairs()
-    ]
+    return [(vocabulary.decode(s), vocabulary.decode(t)) for s, t in table.pairs()]
 
 
 def test_bad_rows_are_counted_and_listed(file: Path, tmp_path: Path) -> None:

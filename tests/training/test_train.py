@@ -194,9 +194,7 @@ def test_gradients_of_a_split_batch_equal_those_of_the_batch(
         monkeypatch.setattr(trainer, "_CPU_TOKENS", token_limit)
         model.zero_grad()
         loss, _ = training._backward(0, slice(None))
-        gradients.append(
-            [loss, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
-        )
+        gradients.append([loss, *(w.grad for w in model.parameters() if w.grad is not None)])
     for parts in gradients[1:]:
         for split, whole in zip(parts, gradients[0], strict=True):
             torch.testing.assert_close(split, whole, rtol=1e-4, atol=1e-6)
