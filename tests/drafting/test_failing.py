@@ -211,14 +211,7 @@ def test_encoder_error_of_drafting_model_fails_only_its_query(
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_decode_raises_error_of_drafter() -> None:
     module = PlainTransformer(tiny.VOCABULARY.size)
+    special = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
     source_ids = [[BOS, *tiny.VOCABULARY.encode(query), EOS] for query in QUERIES]
     with pytest.raises(RuntimeError, match=r"^drafter Failing failed in start: Look"):
-        molspec.decode(
-            module,
-            source_ids,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-            max_length=8,
-            drafter=Failing("start"),
-        )
+        molspec.decode(module, source_ids, **special, max_length=8, drafter=Failing("start"))

@@ -129,11 +129,7 @@ def ids(queries: Sequence[str]) -> list[list[int]]:
     return [[tiny.VOCABULARY.bos_id, *encode(q), tiny.VOCABULARY.eos_id] for q in queries]
 
 
-SPECIAL = {
-    "bos_id": tiny.VOCABULARY.bos_id,
-    "eos_id": tiny.VOCABULARY.eos_id,
-    "pad_id": tiny.VOCABULARY.pad_id,
-}
+SPECIAL = {f"{kind}_id": getattr(tiny.VOCABULARY, f"{kind}_id") for kind in ("bos", "eos", "pad")}
 
 
 def test_decode_uses_heads_of_model() -> None:
