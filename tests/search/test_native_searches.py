@@ -188,7 +188,8 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
         ([DraftTree([5], [-1], [])], "1 token_ids, 1 parents and 0 log_probs: expected as many"),
     ]
     for proposed, message in wrong:
-        refused(message, batch.plan, [GUESS.admitted(tree) for tree in proposed])
+        with pytest.raises(ValueError, match=message):
+            batch.plan([GUESS.admitted(tree) for tree in proposed])
     refused(TypeError, "incompatible function arguments", batch.plan, [DraftTree()])
     larger = replace(VOCABULARY, tokens=(*VOCABULARY.tokens, "S"))
     for vocabulary in (larger, replace(VOCABULARY, unk_id=None)):
