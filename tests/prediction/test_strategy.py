@@ -1,7 +1,5 @@
 """The drafter that molspec chooses for a device, a beam and a number of queries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
