@@ -140,6 +140,12 @@ def sanitize(session: nox.Session) -> None:
     session.run(".ci/sanitize", "thread", *THREAD_TESTS, external=True)
 
 
+@nox.session(venv_backend="none")
+def arm(session: nox.Session) -> None:
+    """Predict on 64-bit ARM, emulated, and compare the bits; arguments go to pytest there."""
+    session.run(".ci/arm", *session.posargs, external=True)
+
+
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Run the fuzz targets, a minute each: `nox -s fuzz -- engine --seconds 600` runs one."""

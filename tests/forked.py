@@ -1,7 +1,5 @@
 """Workers that use torch, forked after torch's own threads have run in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

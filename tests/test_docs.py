@@ -3,8 +3,6 @@
 A mark is a comment before the block: `<!-- not run: why -->`. Notebooks print their saved output.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

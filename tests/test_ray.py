@@ -1,7 +1,5 @@
 """Tables answered by Ray's workers, if Ray is installed: `nox -s ray`."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A release: its files agree, it keeps the torch that is there, and names one that cannot load."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

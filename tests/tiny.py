@@ -1,7 +1,5 @@
 """Tiny random models of SMILES tokens: vocabulary, weights and predictor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -35,16 +33,8 @@ SPEC = ModelSpec(
 HEADS = HeadsSpec("low-rank", 5, 8)
 
 QUERIES = (
-    "CCO",
-    "C",
-    "c1ccccc1",
-    "CC(=O)O",
-    "c1ccc2c(c1)CCN2",
-    "N",
-    "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)O",
-    "O=C(O)c1ccccc1",
-    "CCOCCOCCOCCOCC",
-    "C" * 200,
+    *("CCO", "C", "c1ccccc1", "CC(=O)O", "c1ccc2c(c1)CCN2", "N", "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)O"),
+    *("O=C(O)c1ccccc1", "CCOCCOCCOCCOCC", "C" * 200),
 )
 
 

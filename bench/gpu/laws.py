@@ -37,7 +37,7 @@ def run(place: Place, dtype: str) -> Iterator[Row]:
 def _greedy(
     model: Model, dtype: str, queries: list[str], options: Row, runs: tuple[tuple[str, int], ...]
 ) -> Iterator[Row]:
-    with subject.rounds_on_host(model):
+    with subject.rounds_on_host():
         plain = model.predict(queries, drafter="none", batch_size=1, **options)
     answers = {result.query: result for result in plain}
     for drafter, batch_size in runs:
@@ -58,7 +58,7 @@ def _greedy(
 def _beams(model: Model, dtype: str, queries: list[str], options: Row) -> Iterator[Row]:
     options = {"n_best": 5, "batch_size": 4, **options}
     apart: Row = {"finished": "separate", "length_penalty": 1.0}
-    with subject.rounds_on_host(model):
+    with subject.rounds_on_host():
         standard = model.predict(queries, beam="standard", **options)
         standard_separate = model.predict(queries, drafter="none", **apart, **options)
         sbs = model.predict(queries, beam="sbs", **options)

@@ -65,7 +65,7 @@ def device_rounds(place: Place, searches: dict[str, Options], fails: bool = True
         queries = tiny.QUERIES[: 3 if place.few else None]
         limits = {"max_length": 5 if place.few else 24}
         for name, options in searches.items():
-            with subject.rounds_on_host(model):
+            with subject.rounds_on_host():
                 expected = model.predict(queries, batch_size=4, **limits, **options)
             for batch_size in (2,) if place.few else (1, 3, 16):
                 found = model.predict(queries, batch_size=batch_size, **limits, **options)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import torch.nn.functional as F
 from tests import tiny
@@ -14,10 +14,9 @@ from tests import tiny
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
-from molspec.engine.cuda.engine import CudaEngine
+from molspec.engine.cuda.session import CudaSession
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.prediction.model import Model
 from molspec.text import TokenizationError, Vocabulary
 
 PAPER_FEED_FORWARD = 2048
@@ -61,14 +60,6 @@ def queries(subject: Checkpoint, count: int) -> list[str]:
     return readable[:count]
 
 
-@contextmanager
-def rounds_on_host(model: Model) -> Iterator[None]:
+def rounds_on_host() -> AbstractContextManager[object]:
     """Let the host draft and select between steps, as on the CPU."""
-    if not isinstance(model.engine, CudaEngine):
-        yield
-        return
-    model.engine.rounds_on_device = False
-    try:
-        yield
-    finally:
-        model.engine.rounds_on_device = True
+    return patch.object(CudaSession, "executor", return_value=None)

@@ -129,7 +129,7 @@ def _query(
     statistics = run().statistics
     row["passes_a_query"] = statistics.query_calls / len(queries)
     if batch_size <= 32 and not place.few:
-        with subject.rounds_on_host(model):
+        with subject.rounds_on_host():
             seconds = _seconds(place, run, 1) / len(queries)
         row["milliseconds_with_rounds_on_host"] = 1e3 * seconds
     return row

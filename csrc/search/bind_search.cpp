@@ -187,7 +187,7 @@ void bind_specs(py::module_& module) {
   bind_fields(py::class_<Relaxed>(module, "Relaxed"), REQUIRED(Relaxed, beta),
               REQUIRED(Relaxed, tau), REQUIRED(Relaxed, judged_by_drafter));
   bind_spec<SequenceSpec>(module, "SequenceSpec", REQUIRED(SequenceSpec, drafter),
-                          OPTIONAL(SequenceSpec, relaxed), OPTIONAL(SequenceSpec, sampling),
+                          OPTIONAL(SequenceSpec, rule), OPTIONAL(SequenceSpec, sampling),
                           OPTIONAL(SequenceSpec, samples), OPTIONAL(SequenceSpec, rejection));
   bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(BeamSpec, finished_apart),
                            OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),

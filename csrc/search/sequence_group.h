@@ -1,6 +1,6 @@
 // Sequences of one query that grow together, each by its own choices, on shared nodes. Two
 // sequences with the same tokens are one path of the tree and share their drafts. Each round
-// verifies drafts as greedy decoding does (rules/argmax.h, rules/relaxed.h).
+// verifies drafts as greedy decoding does (rules/argmax.h), or by the rule of a spec.
 
 #pragma once
 
@@ -9,10 +9,15 @@
 #include <functional>
 #include <vector>
 
-#include "rules/relaxed.h"
 #include "search/beam_nodes.h"
 
 namespace molspec {
+
+template <typename Team, typename Answer>
+Verdict accept(const Team& team, std::monostate /*strict*/, int32_t eos_id, int32_t max_length,
+               Answer& answer) {
+  return accept_argmax(team, eos_id, max_length, answer);
+}
 
 struct Sequence {
   std::vector<int32_t> token_ids;   // after BOS
@@ -79,10 +84,10 @@ class SequenceGroup {
   }
 
   // Extends a sequence by the tokens that `choose(sequence, row)` returns (a Drawn), while they are
-  // staged. With `relaxed`, for one sequence, tolerated drafts are accepted too.
+  // staged, or by another rule, for one sequence.
   template <typename Choose>
   Verdict advance(Sequence& sequence, const float* log_probs, int32_t vocab_size,
-                  int32_t max_length, const Choose& choose, const Relaxed* relaxed = nullptr);
+                  int32_t max_length, const Choose& choose, const Rule& rule = {});
   // Frees all nodes except the paths to `nodes` and, with `and_after`, the nodes after them.
   void keep(const std::vector<int32_t>& nodes, bool and_after) {
     kept_.clear();
@@ -161,11 +166,13 @@ class SequenceGroup::Team {
 
 template <typename Choose>
 Verdict SequenceGroup::advance(Sequence& sequence, const float* log_probs, int32_t vocab_size,
-                               int32_t max_length, const Choose& choose, const Relaxed* relaxed) {
+                               int32_t max_length, const Choose& choose, const Rule& rule) {
   sequence.rows.clear();
   const Team<Choose> team(*this, sequence, log_probs, vocab_size, choose);
-  const Verdict verdict = relaxed ? accept_relaxed(team, *relaxed, row_.eos(), max_length, sequence)
-                                  : accept_argmax(team, row_.eos(), max_length, sequence);
+  const auto accept_by = [&](const auto& its) {
+    return accept(team, its, row_.eos(), max_length, sequence);
+  };
+  const Verdict verdict = std::visit(accept_by, rule);
   sequence.live = verdict == Verdict::kContinues;
   if (verdict != Verdict::kNoNumbers) sequence.node = staged_[sequence.rows.back()];
   return verdict;

@@ -113,8 +113,8 @@ class SequenceSearch final : public Search {
     Sequence& sequence = sequences_[i];
     const size_t length = sequence.token_ids.size() + 1;
     const auto take = [&](const auto& choose) {
-      const Verdict verdict = group_.advance(sequence, log_probs, vocab_size, spec_.max_length,
-                                             choose, spec_.relaxed ? &*spec_.relaxed : nullptr);
+      const Verdict verdict =
+          group_.advance(sequence, log_probs, vocab_size, spec_.max_length, choose, spec_.rule);
       if (ledger_ && !sequence.rows.empty()) ledger_->confirm(sequence.rows.size() - 1, length);
       return verdict;
     };
@@ -135,7 +135,7 @@ class SequenceSearch final : public Search {
       if (!decoded_.error.empty()) continue;
       decoded_.hypotheses.push_back({std::move(sequence.token_ids), sequence.log_prob,
                                      sequence.finished != 0, sequence.node});
-      if (spec_.relaxed) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
+      if (spec_.rule != Rule()) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
     }
   }
 

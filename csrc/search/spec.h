@@ -41,10 +41,14 @@ struct Settings {
   }
 };
 
+// How drafts are accepted: rules/argmax.h, or another rule, whose `accept` takes the same
+// arguments.
+using Rule = std::variant<std::monostate, Relaxed>;
+
 // Greedy decoding, or `samples` samples with replacement.
 struct SequenceSpec : Settings {
   DrafterOptions drafter;
-  std::optional<Relaxed> relaxed;    // greedy decoding that accepts some tokens beside the argmax
+  Rule rule;                         // of greedy decoding
   std::optional<Sampling> sampling;  // of samples
   int32_t samples = 1;
   bool rejection = false;  // rejection sampling (rejection.h) decides on drafts, not the noise
@@ -55,7 +59,8 @@ struct SequenceSpec : Settings {
     require(samples >= 1, "samples", samples, "at least 1");
     require(samples == 1 || sampling, "samples", samples, "1 without sampling");
     require(!rejection || sampling, "rejection", "true", "sampling with it");
-    if (relaxed && sampling) throw_invalid("relaxed is given with sampling: expected one of them");
+    if (rule != Rule() && sampling)
+      throw_invalid("rule is given with sampling: expected one of them");
   }
   std::unique_ptr<Search> search(const Row& row) const;
 };

@@ -46,29 +46,23 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AnswerCache": "molspec.prediction.cache",
-    "CheckpointError": "molspec.checkpoints",
-    "Decoder": "molspec.prediction.decoder",
-    "Hypotheses": "molspec.drop_in.decode",
-    "ModelSpec": "molspec.model.spec",
-    "PredictOptions": "molspec.prediction.options",
-    "Prediction": "molspec.prediction.results",
-    "Result": "molspec.prediction.results",
-    "Results": "molspec.prediction.results",
-    "Statistics": "molspec.decoding",
-    "Vocabulary": "molspec.text",
-    "compile": "molspec.drop_in.compile",
-    "decode": "molspec.drop_in.decode",
-    "drafting": "molspec.drafting",
-    "get_num_threads": "molspec.engine.ops",
-    "load": "molspec.prediction.model",
-    "Model": "molspec.prediction.model",
-    "ops": "molspec.engine.ops",
-    "set_num_threads": "molspec.engine.ops",
+_NAMES = {
+    "molspec.checkpoints": ("CheckpointError",),
+    "molspec.decoding": ("Statistics",),
+    "molspec.drafting": ("drafting",),
+    "molspec.drop_in.compile": ("compile",),
+    "molspec.drop_in.decode": ("Hypotheses", "decode"),
+    "molspec.engine.ops": ("get_num_threads", "ops", "set_num_threads"),
+    "molspec.model.spec": ("ModelSpec",),
+    "molspec.prediction.cache": ("AnswerCache",),
+    "molspec.prediction.decoder": ("Decoder",),
+    "molspec.prediction.model": ("Model", "load"),
+    "molspec.prediction.options": ("PredictOptions",),
+    "molspec.prediction.results": ("Prediction", "Result", "Results"),
+    "molspec.text": ("Vocabulary",),
 }
 
-__getattr__ = imported_when_used(__name__, _HOMES)
+__getattr__ = imported_when_used(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,5 @@
 """Comparisons of two builds, here of one with itself; larger shapes compute the same."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

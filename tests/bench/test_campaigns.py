@@ -1,7 +1,5 @@
 """Every campaign runs with a tiny model and prints its rows; a violation is reported."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib import import_module

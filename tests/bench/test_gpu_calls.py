@@ -1,7 +1,5 @@
 """Runs bench/gpu without a GPU: its parts on the CPU, and the driver with parts of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

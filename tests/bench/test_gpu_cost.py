@@ -1,7 +1,5 @@
 """Costs computed from machine code, on listings whose times are known."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The laws hold for a tiny model, and violations are reported."""
 
-from __future__ import annotations
-
 import lzma
 from dataclasses import replace
 from pathlib import Path

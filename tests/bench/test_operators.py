@@ -1,7 +1,5 @@
 """The timed operators agree with their twins, and their counts of work are right."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from itertools import islice
 
@@ -22,8 +20,7 @@ SPEC = ModelSpec(
 
 
 @pytest.mark.parametrize(
-    "operator",
-    ["acceptance_length", "expand_drafts", "left_pad", "propose", "select_hypotheses"],
+    "operator", ["acceptance_length", "expand_drafts", "left_pad", "propose", "select_hypotheses"]
 )
 def test_timed_operators_agree_with_their_twins(operator: str) -> None:
     for case in islice(import_module(operator).cases(), 2):

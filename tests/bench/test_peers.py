@@ -1,7 +1,5 @@
 """Parts of the comparisons that need no peers: a PyTorch loop, processes, tables, curves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

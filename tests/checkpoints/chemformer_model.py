@@ -1,7 +1,5 @@
 """Chemformer's model with its own weight names, and the content of its Lightning checkpoint."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -34,10 +34,7 @@ def spec() -> ModelSpec:
 @pytest.fixture
 def checkpoint(spec: ModelSpec, vocabulary: Vocabulary) -> Checkpoint:
     generator = torch.Generator().manual_seed(1)
-    weights = {
-        name: torch.randn(shape, generator=generator)
-        for name, shape in spec.weight_shapes().items()
-    }
+    weights = {n: torch.randn(s, generator=generator) for n, s in spec.weight_shapes().items()}
     return Checkpoint(spec, weights, vocabulary, ngram=b"\0\1counts", card="# A card\n")
 
 

@@ -1,7 +1,5 @@
 """Changes of what a checkpoint stores, for tests of the errors that name them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tiny random models of the installed OpenNMT-py (1.x to 3.x), saved with its own saver."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """OpenNMT-py's transformer with its own weight names, and its checkpoints of several versions."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import math

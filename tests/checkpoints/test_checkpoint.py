@@ -6,6 +6,7 @@ import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.text import Vocabulary
+from tests.refusals import refused
 
 NAME = "decoder.layers.1.cross_attention.key.weight"
 
@@ -37,15 +38,13 @@ def test_error_names_invalid_weight(
     """None stands for what is missing."""
     weights = {} if changes is None else {**checkpoint.weights, **changes}
     present = {name: weight for name, weight in weights.items() if weight is not None}
-    with pytest.raises(CheckpointError, match=message):
-        replace(checkpoint, weights=present)
+    refused(CheckpointError, message, replace, checkpoint, weights=present)
 
 
 def test_vocabulary_size_must_match_embedding(checkpoint: Checkpoint) -> None:
     larger = Vocabulary((*checkpoint.vocabulary.tokens, "N"), unk_id=3)
     with pytest.raises(
-        CheckpointError,
-        match=r"^the vocabulary has 8 tokens, but the source embedding has 7 rows$",
+        CheckpointError, match=r"^the vocabulary has 8 tokens, but the source embedding has 7 rows$"
     ):
         replace(checkpoint, vocabulary=larger)
 
@@ -69,10 +68,7 @@ def test_to_keeps_rotations(checkpoint: Checkpoint) -> None:
 
 
 def test_to_refuses_unknown_dtypes_and_overflow(checkpoint: Checkpoint) -> None:
-    with pytest.raises(
-        ValueError, match=r"^dtype is 'int8': expected one of float32, float16, bfl"
-    ):
-        checkpoint.to("int8")
+    refused("^dtype is 'int8': expected one of float32, float16, bfl", checkpoint.to, "int8")
     checkpoint.weights[NAME][0, 0] = 1e5
     with pytest.raises(CheckpointError, match=f"^in float16, weight {NAME} holds NaN or infinity$"):
         checkpoint.to("float16")

@@ -10,6 +10,7 @@ from molspec.checkpoints import CheckpointError, convert, read
 from tests.checkpoints.chemformer_model import MAX_LENGTH, TOKENS, VOCABULARIES, Chemformer, store
 from tests.checkpoints.damage import ABSENT, put
 from tests.checkpoints.twin import twin_logits
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -56,16 +57,14 @@ DAMAGE = {
 @pytest.mark.parametrize("message", DAMAGE)
 def test_error_names_folder_and_what_is_missing(save: Any, message: str) -> None:
     folder = save(Chemformer(), change=put(ABSENT, *DAMAGE[message]))
-    with pytest.raises(CheckpointError, match=rf"^{folder}: {message}"):
-        read(folder)
+    refused(CheckpointError, rf"^{folder}: {message}", read, folder)
 
 
 def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     save(Chemformer(), "bart_vocab.txt")
     folder = save(Chemformer())
     message = r"has 2 vocabularies; molspec convert --vocabulary names one: bart_vocab.json, bart"
-    with pytest.raises(CheckpointError, match=message):
-        read(folder)
+    refused(CheckpointError, message, read, folder)
     for number, name in enumerate(VOCABULARIES):
         converted = convert(folder, folder / str(number), vocabulary=folder / name)
         assert read(folder / str(number)).vocabulary.tokens == converted.vocabulary.tokens == TOKENS
@@ -74,9 +73,7 @@ def test_refuses_two_vocabularies_and_missing_special_tokens(save: Any) -> None:
     (folder / "empty.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"empty.json: expected an object with 'vocabulary'"):
         read(folder, folder / "empty.json")
-    with pytest.raises(CheckpointError, match=r"other\.txt: No such file"):
-        read(folder, folder / "other.txt")
+    refused(CheckpointError, r"other\.txt: No such file", read, folder, folder / "other.txt")
     (folder / "bart_vocab.txt").unlink()
     (folder / "bart_vocab.json").write_text(json.dumps({"vocabulary": ["<PAD>", "C"]}))
-    with pytest.raises(CheckpointError, match=r"bart_vocab.json lacks the special tokens \^, &, "):
-        read(folder)
+    refused(CheckpointError, r"bart_vocab.json lacks the special tokens \^, &, ", read, folder)

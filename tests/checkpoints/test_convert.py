@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from molspec.checkpoints import CheckpointError, convert, read
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -31,13 +32,11 @@ def test_existing_destination_is_refused_before_source_is_read(
     source: Path, tmp_path: Path
 ) -> None:
     (source / "model.ckpt").write_bytes(b"damaged")
-    with pytest.raises(CheckpointError, match="exists already"):
-        convert(source, tmp_path)
+    refused(CheckpointError, "exists already", convert, source, tmp_path)
 
 
 def test_invalid_dtype_writes_nothing(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="dtype is 'float8'"):
-        convert(source, tmp_path / "mine", "float8")
+    refused("dtype is 'float8'", convert, source, tmp_path / "mine", "float8")
     assert not (tmp_path / "mine").exists()
 
 
@@ -47,18 +46,15 @@ def test_error_lists_supported_formats(tmp_path: Path) -> None:
         read(tmp_path)
     for supported in ("Hugging Face", "config.json", "Chemformer", "Lightning", "OpenNMT-py .pt"):
         assert supported in str(info.value)
-    with pytest.raises(CheckpointError, match=r"absent: no such file or folder$"):
-        read(tmp_path / "absent")
-    with pytest.raises(CheckpointError, match=r": File name too long$"):
-        read("a" * 300)
+    refused(CheckpointError, "absent: no such file or folder$", read, tmp_path / "absent")
+    refused(CheckpointError, ": File name too long$", read, "a" * 300)
 
 
 def test_a_pointer_of_git_lfs_is_named(source: Path) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     (source / "model.ckpt").write_text(pointer)
     for path in (source, source / "model.ckpt"):
-        with pytest.raises(CheckpointError, match=r"model\.ckpt is a pointer; `git lfs pull`"):
-            read(path)
+        refused(CheckpointError, r"model\.ckpt is a pointer; `git lfs pull`", read, path)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +63,4 @@ def test_a_pointer_of_git_lfs_is_named(source: Path) -> None:
 def test_a_folder_of_deepspeed_is_named(tmp_path: Path, part: str) -> None:
     (tmp_path / part).parent.mkdir(exist_ok=True)
     (tmp_path / part).write_bytes(b"x")
-    with pytest.raises(CheckpointError, match=r"DeepSpeed: expected .* zero_to_fp32\.py"):
-        read(tmp_path)
+    refused(CheckpointError, r"DeepSpeed: expected .* zero_to_fp32\.py", read, tmp_path)

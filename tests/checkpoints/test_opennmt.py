@@ -48,9 +48,7 @@ def test_log_probs_match_opennmt(save: Any, version: str, shared: bool) -> None:
     expected, actual = opennmt_log_probs(model), twin_log_probs(checkpoint, SOURCE, TARGET)
     target_count = len(model.target)
     torch.testing.assert_close(actual[:, :target_count], expected, atol=1e-5, rtol=1e-5)
-    assert torch.equal(
-        actual[:, target_count:].exp(), torch.zeros(len(actual), actual.shape[1] - target_count)
-    )
+    assert not actual[:, target_count:].exp().any()
     assert expected.std() > 0.5
     assert checkpoint.vocabulary.tokens[:target_count] == model.target
 

@@ -1,7 +1,5 @@
 """Checkpoints saved by the installed OpenNMT-py; CONTRIBUTING.md says how to install it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import get_args
 

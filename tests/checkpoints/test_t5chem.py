@@ -1,7 +1,5 @@
 """Folders of T5Chem's trainer, and templates of sources."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

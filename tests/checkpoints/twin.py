@@ -1,7 +1,5 @@
 """Logits of a checkpoint, computed by the training twin."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

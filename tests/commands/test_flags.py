@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import runpy
 import subprocess
 import sys
@@ -96,10 +94,8 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_options_import_without_torch() -> None:
-    code = (
-        "import sys, molspec.prediction.options; "
-        "print(sorted({'torch', 'rdkit', 'numpy'} & {*sys.modules}))"
-    )
+    large = "sorted({'torch', 'rdkit', 'numpy'} & {*sys.modules})"
+    code = f"import sys, molspec.prediction.options; print({large})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

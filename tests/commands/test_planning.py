@@ -1,7 +1,5 @@
 """`molspec plan`, with Syntheseus itself if it is installed: `nox -s syntheseus`."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys
@@ -82,9 +80,7 @@ class TestWithSyntheseus:
     def test_two_processes_screen_a_library_like_one(self, run: Run, tmp_path: Path) -> None:
         """One row per target, in their order; two processes write the same rows as one."""
         targets = tmp_path / "targets.smi"
-        targets.write_text(
-            "".join(f"{smiles} t{n}\n" for n, smiles in enumerate([*TARGETS, "CC(", "CN"]))
-        )
+        targets.write_text("".join(f"{s} t{n}\n" for n, s in enumerate([*TARGETS, "CC(", "CN"])))
         tables = []
         for count in ("1", "2"):
             table = tmp_path / f"screened-{count}.csv"

@@ -1,7 +1,5 @@
 """The arguments of `molspec serve`; tests/server runs servers."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The training commands, as the command line runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Combinations of settings, and what a search or a training makes of them, are tested beside those.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from copy import copy

@@ -1,18 +1,15 @@
 """The journal of a job: its settings and how it is read; the jobs' tests kill them."""
 
-from __future__ import annotations
-
 import json
 from io import BufferedReader
 from pathlib import Path
 from threading import Lock
 
-import pytest
-
 from molspec.common.journal import Journal, Kind, open_unlinked
 from molspec.drafting import LookAhead, ModelDraft, TreeDraft, WindowDrafts, merged
 from molspec.prediction.options import PredictOptions
 from tests import tiny
+from tests.refusals import refused
 
 _NUMBERS = Kind[int]("numbers", int, int)
 
@@ -25,8 +22,7 @@ def test_a_job_with_merged_drafters_resumes(tmp_path: Path) -> None:
 
     assert list(journal(5).record([1, 2])) == [1, 2]
     assert list(journal(5).records()) == [1, 2]
-    with pytest.raises(ValueError, match=r"^drafter is "):
-        journal(6)
+    refused("^drafter is ", journal, 6)
 
 
 def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path: Path) -> None:
@@ -36,8 +32,7 @@ def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path
         return Journal(tmp_path / "journal", settings, _NUMBERS)
 
     assert list(journal(32).record([1])) == [1]
-    with pytest.raises(ValueError, match=r"^batch_size is 8, but .* with 32: take another file"):
-        journal(8)
+    refused("^batch_size is 8, but .* with 32: take another file", journal, 8)
 
 
 def test_settings_do_not_copy_a_drafter() -> None:

@@ -1,7 +1,5 @@
 """Items on several processes: their order, their errors, and workers that die."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -19,6 +17,7 @@ import pytest
 
 from molspec.common import workers
 from molspec.common.workers import in_processes, process_count, usable_cores
+from tests.refusals import refused
 
 
 def squares(items: Iterator[int]) -> Iterator[int]:
@@ -159,8 +158,7 @@ def test_a_stream_that_gets_no_workers_leaves_no_process(monkeypatch: pytest.Mon
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: forked.append(fork()) or forked[-1])
     monkeypatch.setattr(workers._Template, "start_worker", refuse)
-    with pytest.raises(OSError, match="Too many open files"):
-        list(in_processes(squares, range(4), 2, lost))
+    refused(OSError, "Too many open files", list, in_processes(squares, range(4), 2, lost))
     with pytest.raises(ChildProcessError):
         os.waitpid(forked[0], os.WNOHANG)
 
@@ -172,8 +170,7 @@ def test_error_of_the_items_follows_the_results_before_it() -> None:
 
     stream = in_processes(squares, broken(), 2, lost)
     assert [next(stream) for _ in range(5)] == [0, 1, 4, 9, 16]
-    with pytest.raises(ValueError, match="line 6 is not text"):
-        next(stream)
+    refused("line 6 is not text", next, stream)
 
 
 def test_error_in_a_worker_is_raised_in_this_process() -> None:
@@ -188,10 +185,8 @@ def test_error_in_a_worker_is_raised_in_this_process() -> None:
                 raise UnsendableError("item 30")
             yield item
 
-    with pytest.raises(ValueError, match="item 3"):
-        list(in_processes(failing, [1, 2, 3], 2, lost))
-    with pytest.raises(RuntimeError, match=r"UnsendableError.*item 30"):
-        list(in_processes(failing, [30], 2, lost))
+    refused("item 3", list, in_processes(failing, [1, 2, 3], 2, lost))
+    refused(RuntimeError, "UnsendableError.*item 30", list, in_processes(failing, [30], 2, lost))
 
 
 def test_results_do_not_wait_for_slow_items() -> None:
@@ -247,10 +242,8 @@ def test_process_count_follows_the_usable_cores(
     assert process_count(3) == process_count(np.int64(3)) == 3
     assert process_count("all") == usable_cores() >= 1
     for wrong in (0, -1, True, 1.5, "many"):
-        with pytest.raises(ValueError, match=r"processes is .*: expected at least 1, or 'all'"):
-            process_count(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="processes is 1025: expected at most 1024"):
-        process_count(1025)
+        refused("processes is .*: expected at least 1, or 'all'", process_count, wrong)
+    refused("processes is 1025: expected at most 1024", process_count, 1025)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     for limit, cores in (("max 100000", 8), ("150000 100000", 2), ("10000 100000", 1)):
         (tmp_path / "cpu.max").write_text(limit)

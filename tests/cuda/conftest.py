@@ -1,7 +1,5 @@
 """Fixture of the CUDA operators, run as host code."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cuda import emulator

@@ -1,7 +1,5 @@
 """Compiles the CUDA operators as host code (emulation/cuda_runtime.h) and loads them."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """Sessions with a fake model: one runs rounds on the host, one on the emulated device."""
 
-from __future__ import annotations
-
 import copy
 import math
 import random
@@ -22,6 +20,7 @@ from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.outbox import Outbox
+from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from tests import tiny
@@ -165,10 +164,7 @@ class Calls:
 
     def results_change(self, skipped_barrier: int = -1) -> bool:
         """Whether a call gives another result with its threads in another order."""
-        return any(
-            self._result_changes(seed, *call, skipped_barrier)
-            for seed, call in enumerate(self._calls)
-        )
+        return any(self._result_changes(s, *c, skipped_barrier) for s, c in enumerate(self._calls))
 
     def _result_changes(self, seed: int, before: Any, after: Any, skipped_barrier: int) -> bool:
         self._cuda.set(seed, skipped_barrier)
@@ -197,10 +193,7 @@ Outcome = tuple[list[tuple[list[int], float, bool]], list[int], str]
 
 
 def run(
-    session: HostSession | DeviceSession,
-    spec: NativeSpec,
-    batch_size: int,
-    rewrites: bool = False,
+    session: HostSession | DeviceSession, spec: NativeSpec, batch_size: int, rewrites: bool = False
 ) -> tuple[dict[int, Outcome], Statistics]:
     """Decode all sources. Return the outcomes by source index, and the total statistics."""
     scheduler = Scheduler(session, train_guess(rewrites), batch_size)
@@ -244,10 +237,16 @@ class EmulatedEngine(CudaEngine):
         self.spec = checkpoint.spec
         self.packed = pack(checkpoint.spec, checkpoint.weights, dtype)
         self._cuda = cuda
-        self.rounds_on_device = rounds_on_device
+        self._rounds_on_device = rounds_on_device
         self.graphs = Recorder()
         self._idle = []
         self.session_count = 0
+
+    def session(self, query_count: int) -> CudaSession:
+        session = super().session(query_count)
+        if not self._rounds_on_device:
+            vars(session)["executor"] = lambda *_: None
+        return session
 
     def _make(self, query_count: int) -> Caches:
         self.session_count += 1

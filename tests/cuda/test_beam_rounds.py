@@ -1,7 +1,5 @@
 """Beam search rounds on the device, run as host code, equal those on the host to the bit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

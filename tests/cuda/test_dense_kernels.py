@@ -1,7 +1,5 @@
 """The CUDA kernels of the dense operators, run as host code, against their twins."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

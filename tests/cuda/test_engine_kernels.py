@@ -1,7 +1,5 @@
 """The CUDA engine, run as host code: equals its twin, and is row-invariant."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Captures of graphs, on a stand-in for CUDA graphs that refuses invalid captures."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import nullcontext
 from threading import Thread

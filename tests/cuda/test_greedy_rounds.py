@@ -1,7 +1,5 @@
 """Greedy rounds on the device, run as host code, equal those on the host to the bit."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

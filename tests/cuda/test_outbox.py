@@ -1,7 +1,5 @@
 """Page-locked memory is filled again only when the device has read it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,19 +1,11 @@
 """The rounds on a device run only searches whose settings they know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
 
-from molspec._native import (
-    BeamSpec,
-    NoDraftOptions,
-    SearchSpec,
-    SequenceSpec,
-    SpeculativeBeamSpec,
-)
+from molspec._native import BeamSpec, NoDraftOptions, SearchSpec, SequenceSpec, SpeculativeBeamSpec
 from molspec.engine.cuda.beams import BeamExecutor, SpeculativeBeamExecutor
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor

@@ -1,7 +1,5 @@
 """SBS rounds on the device, run as host code, equal those on the host to the bit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite

@@ -1,7 +1,5 @@
 """Sources rewritten from other atoms: according to RDKit, they are the same molecules."""
 
-from __future__ import annotations
-
 import pytest
 from rdkit import Chem
 

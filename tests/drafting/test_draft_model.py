@@ -1,7 +1,5 @@
 """Models that draft for other models: answers, calls and invalid options."""
 
-from __future__ import annotations
-
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -17,6 +15,7 @@ from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
 from tests.engine.models import random_weights
+from tests.refusals import refused
 
 SHORT = tiny.QUERIES[:-1]
 MAX_LENGTH = 30
@@ -186,10 +185,8 @@ def test_error_names_drafter_with_another_vocabulary(model: Model, folder: FileP
         r"^drafter '.*other' has another vocabulary than the model that it drafts for: "
         r"token 6 is 'S' of 13 there and 'N' of 13 here; expected the same tokens"
     )
-    with pytest.raises(ValueError, match=message):
-        model.predict(SHORT, drafter=ModelDraft(str(path)))
-    with pytest.raises(ValueError, match=message):
-        model.context.build(ModelDraft(folder / "same", drafter=ModelDraft(path)))
+    refused(message, model.predict, SHORT, drafter=ModelDraft(str(path)))
+    refused(message, model.context.build, ModelDraft(folder / "same", drafter=ModelDraft(path)))
 
 
 @pytest.mark.parametrize(
@@ -205,14 +202,12 @@ def test_error_names_drafter_with_another_vocabulary(model: Model, folder: FileP
     ],
 )
 def test_invalid_options_are_refused(options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        ModelDraft("product", **options)
+    refused(f"^{message}", ModelDraft, "product", **options)
 
 
 def test_refuses_invalid_drafter_models(model: Model) -> None:
-    with pytest.raises(CheckpointError, match="nowhere"):
-        model.predict(SHORT, drafter=ModelDraft("nowhere"))
+    refused(CheckpointError, "nowhere", model.predict, SHORT, drafter=ModelDraft("nowhere"))
     with pytest.raises(ValueError, match=r"^model is a int: expected the name or the path"):
         model.predict(SHORT, drafter=ModelDraft(3))
-    with pytest.raises(ValueError, match="'windows', 'heads', 'spec', 'none' or a Drafter"):
+    with pytest.raises(ValueError, match="'none', 'windows', 'heads', 'spec' or a Drafter"):
         model.predict(SHORT, beam="sbs", n_best=2, drafter="tree")

@@ -1,7 +1,5 @@
 """Drafters compared with simple reference versions."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -23,6 +21,7 @@ from molspec.drafting import (
     resolve,
 )
 from molspec.text import Vocabulary
+from tests.refusals import refused
 from tests.tiny import QUERIES, VOCABULARY
 
 TEXT_IDS = st.integers(4, VOCABULARY.size - 1)
@@ -141,8 +140,7 @@ def test_tree_after_padding_has_no_pad_bos_or_eos(source: list[int], generated: 
 def test_refused_source_leaves_previous_source() -> None:
     drafts = drafter(TreeDraft(12), TARGETS[6])
     before = content(drafts.propose([]))
-    with pytest.raises(ValueError, match="9999"):
-        drafts.start([5] * 4000 + [9999])
+    refused("9999", drafts.start, [5] * 4000 + [9999])
     assert content(drafts.propose([])) == before
 
 
@@ -157,8 +155,7 @@ def test_token_absent_from_source_matches_nothing_in_it(count: int) -> None:
 
 
 def test_native_drafter_needs_guess_model() -> None:
-    with pytest.raises(TypeError, match="incompatible"):
-        NativeDrafter(NoDraftOptions(), None)  # type: ignore[arg-type]
+    refused(TypeError, "incompatible", NativeDrafter, NoDraftOptions(), None)
 
 
 @pytest.mark.parametrize("drafting", [NoDraft(), WindowDrafts(), TreeDraft()])
@@ -201,10 +198,8 @@ def test_copied_ring_digits_are_renumbered() -> None:
     ],
 )
 def test_wrong_options_are_refused(call: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+    refused(message, call)
 
 
 def test_ids_outside_vocabulary_are_refused() -> None:
-    with pytest.raises(ValueError, match="13"):
-        drafter(TreeDraft(), [13])
+    refused("13", drafter, TreeDraft(), [13])

@@ -1,7 +1,5 @@
 """External and merged drafters: whatever they propose, the answers do not change."""
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -29,6 +27,7 @@ from molspec.prediction.results import Result
 from molspec.prediction.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
+from tests.refusals import refused
 
 MAX_LENGTH = 20
 QUERIES = tiny.QUERIES[:10]
@@ -179,12 +178,9 @@ def test_refuses_invalid_drafters(model: Model) -> None:
             ValueError, match=r"^drafter is .*: expected one of none, windows, tree"
         ):
             model.predict(["CCO"], drafter=wrong)
-    with pytest.raises(ValueError, match=r"^drafters has 1 items: expected at least 2$"):
-        merged("tree", node_budget=4)
-    with pytest.raises(ValueError, match=r"^node_budget is 0: expected a whole number"):
-        merged("tree", "windows", node_budget=0)
-    with pytest.raises(ValueError, match=r"^drafters holds LookAhead"):
-        merged("tree", LookAhead(4), node_budget=4)
+    refused("^drafters has 1 items: expected at least 2$", merged, "tree", node_budget=4)
+    refused("^node_budget is 0: expected a whole number", merged, "tree", "windows", node_budget=0)
+    refused("^drafters holds LookAhead", merged, "tree", LookAhead(4), node_budget=4)
     assert isinstance(recorded(model), Drafter)
     assert not isinstance(TreeDraft(), Drafter)
 

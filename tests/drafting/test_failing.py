@@ -1,7 +1,5 @@
 """A drafter or an encoder fails for one query: it gets the error, and the others are answered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from typing import Any
@@ -205,9 +203,7 @@ def test_encoder_error_of_drafting_model_fails_only_its_query(
     drafter = ModelDraft(tmp_path / "small", gamma=3)
     found = model.predict(QUERIES, drafter=drafter, max_length=12, batch_size=4)
     error = "drafter ModelDrafter failed in propose: RuntimeError: it overheats"
-    assert [result.error for result in found] == [
-        error if i == BAD else None for i in range(len(QUERIES))
-    ]
+    assert [r.error for r in found] == [error if i == BAD else None for i in range(len(QUERIES))]
     for actual, reference in zip(found, expected, strict=True):
         assert actual.error or actual.predictions == reference.predictions
 
@@ -215,14 +211,7 @@ def test_encoder_error_of_drafting_model_fails_only_its_query(
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_decode_raises_error_of_drafter() -> None:
     module = PlainTransformer(tiny.VOCABULARY.size)
+    special = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
     source_ids = [[BOS, *tiny.VOCABULARY.encode(query), EOS] for query in QUERIES]
     with pytest.raises(RuntimeError, match=r"^drafter Failing failed in start: Look"):
-        molspec.decode(
-            module,
-            source_ids,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-            max_length=8,
-            drafter=Failing("start"),
-        )
+        molspec.decode(module, source_ids, **special, max_length=8, drafter=Failing("start"))

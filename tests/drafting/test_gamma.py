@@ -1,7 +1,5 @@
 """The number of tokens to draft: the formula, and how it adapts to measurements."""
 
-from __future__ import annotations
-
 import pytest
 
 from molspec.drafting import gamma

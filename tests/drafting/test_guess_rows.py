@@ -1,7 +1,5 @@
 """Rows for guesses on a device fit into the space that is reserved for them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Draft heads: whatever they propose, the answers do not change, to the bit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -35,12 +33,7 @@ DRAFTERS: dict[str, AnyDrafter] = {
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"n_best": 3},
-        {"samples": 2, "seed": 3},
-        {"samples": 2, "seed": 3, "replacement": False},
-    ],
+    [{}, {"n_best": 3}, {"samples": 2, "seed": 3}, {"samples": 2, "seed": 3, "replacement": False}],
     ids=str,
 )
 def test_drafts_of_heads_do_not_change_answers(
@@ -136,11 +129,7 @@ def ids(queries: Sequence[str]) -> list[list[int]]:
     return [[tiny.VOCABULARY.bos_id, *encode(q), tiny.VOCABULARY.eos_id] for q in queries]
 
 
-SPECIAL = {
-    "bos_id": tiny.VOCABULARY.bos_id,
-    "eos_id": tiny.VOCABULARY.eos_id,
-    "pad_id": tiny.VOCABULARY.pad_id,
-}
+SPECIAL = {f"{kind}_id": getattr(tiny.VOCABULARY, f"{kind}_id") for kind in ("bos", "eos", "pad")}
 
 
 def test_decode_uses_heads_of_model() -> None:

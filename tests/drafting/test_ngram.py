@@ -1,11 +1,10 @@
 """N-gram models of drafters: they learn from pairs, and damaged files are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from molspec import _native
 from molspec.drafting import TreeDraft, build_ngram, guess_model, simulate
+from tests.refusals import refused
 from tests.tiny import QUERIES, VOCABULARY
 
 IDS = [VOCABULARY.encode(query) for query in QUERIES]
@@ -31,8 +30,7 @@ def test_a_refused_observation_changes_nothing() -> None:
     for wrong in (None, ([1], 99), ([99], 1)):
         builder = _native.NgramBuilder(order=3, alphabet_size=10)
         if wrong is not None:
-            with pytest.raises(ValueError, match=r"^symbol is 99: expected 0 to 9$"):
-                builder.add(*wrong)
+            refused("^symbol is 99: expected 0 to 9$", builder.add, *wrong)
         builder.add([1, 2], 3)
         built.append(builder.build(discount=0.5, min_gain=0.0))
     assert built[1:] == built[:1] * 2
@@ -88,14 +86,12 @@ def test_larger_min_gain_makes_smaller_model() -> None:
 def test_damaged_model_is_refused(position: int) -> None:
     damaged = bytearray(NGRAM)
     damaged[position] ^= 0xFF
-    with pytest.raises(ValueError, match="n-gram model"):
-        guess_model(VOCABULARY, bytes(damaged))
+    refused("n-gram model", guess_model, VOCABULARY, bytes(damaged))
 
 
 @pytest.mark.parametrize("length", [0, 7, 20, len(NGRAM) - 1])
 def test_truncated_model_is_refused(length: int) -> None:
-    with pytest.raises(ValueError, match="n-gram model"):
-        guess_model(VOCABULARY, NGRAM[:length])
+    refused("n-gram model", guess_model, VOCABULARY, NGRAM[:length])
 
 
 def _sealed(body: bytes) -> bytes:
@@ -129,8 +125,7 @@ ROOT = b"\x00\x20\x01\x00\x10"  # no children, back-off 1, symbol 0 with probabi
     ],
 )
 def test_error_names_fault_in_file(body: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        guess_model(VOCABULARY, _sealed(body))
+    refused(message, guess_model, VOCABULARY, _sealed(body))
 
 
 @pytest.mark.parametrize(
@@ -146,5 +141,4 @@ def test_error_names_fault_in_file(body: bytes, message: str) -> None:
 def test_wrong_arguments_are_refused(
     pairs: list[tuple[list[int], list[int]]], options: dict[str, float], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        build_ngram(VOCABULARY, pairs, **options)
+    refused(message, build_ngram, VOCABULARY, pairs, **options)

@@ -1,7 +1,5 @@
 """Trees over independently guessed places, compared with a simple reference version."""
 
-from __future__ import annotations
-
 import heapq
 import math
 

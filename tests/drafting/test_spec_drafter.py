@@ -1,7 +1,5 @@
 """Spec-Drafters: their guesses match PyTorch's, and the answers do not change, to the bit."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -25,6 +23,7 @@ from molspec.training.spec_drafter import guesses
 from molspec.training.spec_drafter_layout import causal
 from tests import tiny
 from tests.engine.models import random_weights
+from tests.refusals import refused
 
 DRAFTERS: dict[str, AnyDrafter] = {
     "spec": "spec",
@@ -152,9 +151,7 @@ def test_spec_drafter_of_another_model_is_refused(tmp_path: FilePath) -> None:
     other = replace(tiny.checkpoint(seed=2), spec_drafter=tiny.with_spec_drafter().spec_drafter)
     checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     checkpoints.write(other, tmp_path / "other")
-    own_fingerprint, other_fingerprint = (
-        variant.fingerprint(False) for variant in (tiny.checkpoint(), other)
-    )
+    own_fingerprint, other_fingerprint = (v.fingerprint(False) for v in (tiny.checkpoint(), other))
     with pytest.raises(
         ValueError, match=f"is of the model {other_fingerprint}: expected one of {own_fingerprint}"
     ):
@@ -174,8 +171,7 @@ def test_spec_drafter_of_another_vocabulary_is_refused(tmp_path: FilePath) -> No
     checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     checkpoints.write(other, tmp_path / "other")
     message = r"other' has another vocabulary than .*: token 6 is 'S' of 13 there and 'N' of 13"
-    with pytest.raises(ValueError, match=message):
-        tiny.model().predict(["C"], drafter=SpecDraft(model=tmp_path / "other"))
+    refused(message, tiny.model().predict, ["C"], drafter=SpecDraft(model=tmp_path / "other"))
     shutil.rmtree(tmp_path / "model" / "spec")
     (tmp_path / "other" / "spec").rename(tmp_path / "model" / "spec")
     with pytest.raises(
@@ -191,8 +187,7 @@ def test_spec_drafter_of_another_vocabulary_is_refused(tmp_path: FilePath) -> No
 def test_damaged_spec_drafter_is_refused(tmp_path: FilePath, name: str, content: str) -> None:
     checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
     (tmp_path / "model" / "spec" / name).write_text(content)
-    with pytest.raises(CheckpointError, match="spec is damaged"):
-        checkpoints.read(tmp_path / "model")
+    refused(CheckpointError, "spec is damaged", checkpoints.read, tmp_path / "model")
 
 
 def test_spec_drafter_of_other_vocabulary_size_is_refused() -> None:
@@ -211,10 +206,8 @@ def test_model_without_spec_drafter_is_refused() -> None:
 def test_k_above_trained_count_is_refused() -> None:
     with pytest.raises(ValueError, match="k is 6: expected at most 5, which the drafter was"):
         Model(tiny.with_spec_drafter()).predict(["C"], drafter=SpecDraft(k=6))
-    with pytest.raises(ValueError, match="k is 65: expected at most 64"):
-        SpecDrafterWeights(65, tiny.SPEC, {})
-    with pytest.raises(ValueError, match="model is a int: expected the name or the path of a mod"):
-        SpecDraft(model=3)  # type: ignore[arg-type]
+    refused("k is 65: expected at most 64", SpecDrafterWeights, 65, tiny.SPEC, {})
+    refused("model is a int: expected the name or the path of a mod", SpecDraft, model=3)
 
 
 def test_a_large_batch_drafts_for_every_query() -> None:

@@ -1,7 +1,5 @@
 """Tiny random models in every convention that the engine supports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The dense operators against their twins."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The mean of several models' probabilities: its bits, and the session that averages."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

@@ -1,7 +1,5 @@
 """Kernels of every instruction set of this processor, each in its own process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Calls reuse caches; neither their content nor an interrupted call changes an answer."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

@@ -5,8 +5,6 @@ promises. ARM is emulated where a cross compiler and qemu are installed. The ker
 with plain code in place of the processor's tiles.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """Models go to other processes as copies, and a tensor that moved all the same is found."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor

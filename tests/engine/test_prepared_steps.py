@@ -1,7 +1,5 @@
 """Native rounds equal rounds in which Python calls plan, step and advance."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from typing import Any

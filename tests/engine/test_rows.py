@@ -1,7 +1,5 @@
 """Staged trees as dense calls, compared with the paths and tokens of the tree."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Threads change the time of a step and nothing else."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

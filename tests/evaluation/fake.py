@@ -1,7 +1,5 @@
 """A model that answers from a list, and tables for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice

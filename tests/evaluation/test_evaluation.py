@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
 from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
+from tests.refusals import refused
 
 ROWS = [("CO", "OC"), ("CN", "CN"), ("X", "C"), ("CCO", "C("), ("CC", "CCC"), ("CCC", "CC")]
 ANSWERS = {
@@ -142,8 +141,7 @@ def test_other_settings_are_refused(
     finished: Path, tmp_path: Path, changed: dict[str, Any], message: str
 ) -> None:
     before = finished.read_bytes()
-    with pytest.raises(ValueError, match=message):
-        Evaluation(settings(tmp_path, **changed), finished)
+    refused(message, Evaluation, settings(tmp_path, **changed), finished)
     assert finished.read_bytes() == before
 
 
@@ -154,16 +152,14 @@ def test_model_is_identified_by_its_weights_not_its_name(finished: Path, tmp_pat
 def test_other_table_is_refused(finished: Path, tmp_path: Path) -> None:
     original = settings(tmp_path)
     write_table(tmp_path / "table.tsv", [*ROWS[:3], ("CCO", "CCC"), *ROWS[4:]])
-    with pytest.raises(ValueError, match="another table: it has 'CCO' where"):
-        Evaluation(original, finished)
+    refused("another table: it has 'CCO' where", Evaluation, original, finished)
 
 
 @pytest.mark.parametrize("content", ["CCO\n", "[1]\n", '{"a": 1}\n', "CCO", "\n", "\x00\x00"])
 def test_foreign_file_is_refused_and_left_unchanged(tmp_path: Path, content: str) -> None:
     file = tmp_path / "other"
     file.write_text(content)
-    with pytest.raises(ValueError, match="holds something else"):
-        Evaluation(settings(tmp_path), file)
+    refused("holds something else", Evaluation, settings(tmp_path), file)
     assert file.read_text() == content
 
 
@@ -171,15 +167,13 @@ def test_damaged_line_is_refused_by_its_number(finished: Path, tmp_path: Path) -
     lines = finished.read_bytes().splitlines(keepends=True)
     for damaged in (b"\x00" * 10 + b"\n", b"{}\n", lines[2].replace(b"seconds", b"s")):
         finished.write_bytes(b"".join([*lines[:2], damaged, *lines[3:]]))
-        with pytest.raises(ValueError, match="line 3: no record"):
-            Evaluation(settings(tmp_path), finished)
+        refused("line 3: no record", Evaluation, settings(tmp_path), finished)
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (0, 0), (0, -1)])
 def test_invalid_offsets_and_limits_are_refused(tmp_path: Path, offset: int, limit: int) -> None:
     invalid = settings(tmp_path, offset=offset)
-    with pytest.raises(ValueError, match=r"(offset is -1|limit is -?[01]): expected at least"):
-        Evaluation(invalid, limit=limit)
+    refused("(offset is -1|limit is -?[01]): expected at least", Evaluation, invalid, limit=limit)
 
 
 def test_groups_are_counted_separately_and_read_back(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Summaries of evaluations: accuracies, costs, and counts of a real model in any batch."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -15,13 +13,7 @@ from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
 
-ROWS = [
-    ("CC", "CCO"),
-    ("CCC", "CCN"),
-    ("CCCC", "not a molecule"),
-    ("X", "CC"),
-    ("CCCCC", "C"),
-]
+ROWS = [("CC", "CCO"), ("CCC", "CCN"), ("CCCC", "not a molecule"), ("X", "CC"), ("CCCCC", "C")]
 MODEL = FakeModel(
     {
         "CC": predictions("OCC", "C(", "CCO"),
@@ -51,9 +43,7 @@ def test_summary_counts_queries_and_accuracies(evaluation: Evaluation) -> None:
 
 def test_faulty_answers_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> None:
     ranks = evaluation.summary.to_json()["ranks"]
-    assert [each["interval"] for each in ranks] == [
-        evaluation.summary.interval(n) for n in (1, 2, 3)
-    ]
+    assert [e["interval"] for e in ranks] == [evaluation.summary.interval(n) for n in (1, 2, 3)]
     names = ("rank", "accuracy", "predictions", "invalid", "duplicate", "unfinished")
     assert [tuple(each[name] for name in names) for each in ranks] == [
         (1, 0.25, 4, 0.25, 0.0, 0.0),
@@ -140,9 +130,7 @@ def test_failed_query_has_no_counts() -> None:
 
 def test_batch_size_changes_only_times(tmp_path: Path) -> None:
     answers = tiny.model().predict(tiny.QUERIES, n_best=3, max_length=20)
-    rows = [
-        (result.query, result.predictions[index % 3].smiles) for index, result in enumerate(answers)
-    ]
+    rows = [(r.query, r.predictions[index % 3].smiles) for index, r in enumerate(answers)]
     table = PairTable(write_table(tmp_path / "a.tsv", [*rows, ("C(", "C")]))
     summaries = []
     for batch_size in (1, 4):

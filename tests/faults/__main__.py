@@ -6,8 +6,6 @@ compare the files. Processes are forked from one that has imported all modules. 
 every so many-th change.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

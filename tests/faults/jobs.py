@@ -1,7 +1,5 @@
 """The jobs: commands that must resume after a fault, and the results that they must write."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,10 +32,7 @@ class Job:
 def _files(folder: Path) -> Contents:
     """Every file and folder, so that a partial file from a kill is found."""
     paths = sorted(folder.rglob("*"))
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-        for path in paths
-    }
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in paths}
 
 
 def _evaluate_inputs(inputs: Path) -> None:

@@ -1,7 +1,5 @@
 """Builds the shim, runs Python with it, and arms it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Injects some faults of each kind; `nox -s faults` injects every one."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """A job of five queries that writes a file of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any

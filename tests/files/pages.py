@@ -1,7 +1,5 @@
 """Reads a page of results as a browser would."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 

@@ -1,7 +1,5 @@
 """Files of results: complete, killed at any write, resumed, and refused."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress
@@ -12,16 +10,9 @@ from pathlib import Path
 import pytest
 
 from molspec.common import journal
-from molspec.files import (
-    FORMATS,
-    Query,
-    ResultFile,
-    ResultStream,
-    check_apart,
-    is_stream,
-    output,
-)
+from molspec.files import FORMATS, Query, ResultFile, ResultStream, check_apart, is_stream, output
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
+from tests.refusals import refused
 
 OTHER = {"model": "retro", "n_best": 2}
 
@@ -156,11 +147,9 @@ def test_other_queries_are_refused(folder: Path, changed: int) -> None:
 
 def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:
     (folder / "out.csv").write_text("yesterday's\n")
-    with pytest.raises(ValueError, match=r"out.csv is there already: --overwrite begins anew"):
-        open_file(folder)
+    refused("out.csv is there already: --overwrite begins anew", open_file, folder)
     (folder / "out-00001.csv").write_text("yesterday's\n")
-    with pytest.raises(ValueError, match=r"out-00001.csv is there already"):
-        open_file(folder, part_size=2)
+    refused("out-00001.csv is there already", open_file, folder, part_size=2)
     file = open_file(folder, overwrite=True)
     written = file.write(answers(file.rest(iter(QUERIES))))
     next(written)
@@ -187,25 +176,21 @@ def test_changed_file_is_refused(folder: Path) -> None:
     run(open_file(folder))
     with (folder / "out.csv").open("a") as stream:
         stream.write("more\n")
-    with pytest.raises(ValueError, match=r"out.csv is not what .*journal says: it has \d+ bytes"):
-        open_file(folder)
+    refused(r"out.csv is not what .*journal says: it has \d+ bytes", open_file, folder)
 
 
 def test_impossible_paths_and_part_sizes_are_refused(folder: Path) -> None:
     (folder / "out.csv").mkdir()
     with pytest.raises(IsADirectoryError):
         open_file(folder)
-    with pytest.raises(FileNotFoundError, match=r"absent/out.csv"):
-        open_file(folder / "absent")
-    with pytest.raises(ValueError, match="part_size is 0: expected at least 1"):
-        open_file(folder, part_size=0)
+    refused(FileNotFoundError, "absent/out.csv", open_file, folder / "absent")
+    refused("part_size is 0: expected at least 1", open_file, folder, part_size=0)
 
 
 def test_error_of_a_full_disk_names_the_file() -> None:
     assert is_stream("/dev/full")
     stream = ResultStream("/dev/full", FORMATS["csv"], CONTEXT)
-    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
-        list(stream.write(answers(QUERIES)))
+    refused(OSError, "No space left on device: '/dev/full'", list, stream.write(answers(QUERIES)))
 
 
 def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
@@ -241,8 +226,7 @@ def test_foreign_parts_are_refused_and_left_unchanged(
     folder: Path, name: str, overwrite: bool
 ) -> None:
     (folder / name).write_text("foreign\n")
-    with pytest.raises(ValueError, match=f"{name} is there already"):
-        open_file(folder, part_size=2, overwrite=overwrite)
+    refused(f"{name} is there already", open_file, folder, part_size=2, overwrite=overwrite)
     assert content(folder) == {name: b"foreign\n"}
 
 
@@ -251,15 +235,13 @@ def test_foreign_part_created_during_the_job_is_not_overwritten(folder: Path) ->
     written = file.write(answers(file.rest(iter(QUERIES))))
     next(written)
     (folder / "out-00002.csv").write_text("foreign\n")
-    with pytest.raises(FileExistsError, match=r"out-00002.csv is there since the job began"):
-        list(written)
+    refused(FileExistsError, "out-00002.csv is there since the job began", list, written)
     assert (folder / "out-00002.csv").read_text() == "foreign\n"
 
 
 def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:
     (folder / "out.csv.unfinished").write_text("foreign\n")
-    with pytest.raises(ValueError, match=r"out.csv.unfinished is there already"):
-        open_file(folder)
+    refused("out.csv.unfinished is there already", open_file, folder)
     assert content(folder) == {"out.csv.unfinished": b"foreign\n"}
 
 
@@ -333,16 +315,13 @@ def test_flipped_bits_are_detected(
     last = lines[2] if killed else lines[1]
     for at in range(0, progress.end, 997):
         written.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        with pytest.raises(ValueError, match="its bytes have changed: --overwrite begins anew"):
-            open_file(folder, "html")
+        refused("its bytes have changed: --overwrite begins anew", open_file, folder, "html")
     written.write_bytes(content)
     head = b"".join(lines[:2] if killed else lines[:1])
     for at in range(len(last) - 1):
         journal_path.write_bytes(head + last[:at] + bytes([last[at] ^ 1]) + last[at + 1 :])
-        with pytest.raises(ValueError, match=r"no record|is not what|is there already"):
-            open_file(folder, "html")
+        refused("no record|is not what|is there already", open_file, folder, "html")
     values = json.loads(last)
     for name, value in (("failed", []), ("end", 1), ("done", "5"), ("parts", 9), ("other", 1)):
         journal_path.write_bytes(head + json.dumps({**values, name: value}).encode() + b"\n")
-        with pytest.raises(ValueError, match=r"out.html.journal, line \d: no record"):
-            open_file(folder, "html")
+        refused(r"out.html.journal, line \d: no record", open_file, folder, "html")

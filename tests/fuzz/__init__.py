@@ -8,8 +8,6 @@ inputs that once found a fault. `test_replay.py` runs them and a few hundred mor
 A new target is a function of a `Draw` in a module of this folder, named in `TARGETS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import count

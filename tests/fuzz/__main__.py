@@ -6,8 +6,6 @@ build/fuzz, where a later run continues. A failing input is written to build/fuz
 ends the run.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

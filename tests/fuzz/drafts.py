@@ -1,7 +1,5 @@
 """N-gram models from files, and drafters over any source."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Checkpoints of every format: files with damaged bytes, and objects with changed values."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

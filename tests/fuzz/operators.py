@@ -1,7 +1,5 @@
 """Operators by their schemas: tensors of any type, shape, value and alignment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Queries from text to answers or an error, in batches and as requests in any order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +9,7 @@ from molspec.prediction.results import Result
 from tests import tiny
 from tests.fuzz.draw import Draw
 
-_MODELS = [
-    Model(replace(tiny.checkpoint(), canonical_queries=canonical)) for canonical in (False, True)
-]
+_MODELS = [Model(replace(tiny.checkpoint(), canonical_queries=c)) for c in (False, True)]
 
 
 _OPTIONS = (

@@ -1,7 +1,5 @@
 """Bodies of requests to every path of the server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of jobs and planners: answer caches, partial outputs, stocks."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """Runs the corpus and a few random inputs; `nox -s fuzz` runs more."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import pytest

@@ -1,7 +1,5 @@
 """Tokens, SMILES, JSON objects and journals."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path

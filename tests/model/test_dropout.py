@@ -1,7 +1,5 @@
 """Dropout on a CPU acts as `torch.nn.functional.dropout`, with other random numbers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

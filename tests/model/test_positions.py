@@ -1,7 +1,5 @@
 """Compares the buckets of relative positions with those of T5."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

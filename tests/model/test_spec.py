@@ -1,7 +1,5 @@
 """The checks, weight shapes and JSON of a ModelSpec."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

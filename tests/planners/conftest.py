@@ -1,7 +1,5 @@
 """Targets, a stock that contains the starting materials of routes, and a limit of searches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 #: From PaRoutes' set n1 (Genheden and Bjerrum 2022), as are the molecules of the stock.

@@ -1,7 +1,5 @@
 """molspec's strategies in AiZynthFinder itself, if it is installed: `nox -s aizynthfinder`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +81,7 @@ def routes(configured: AiZynthFinder, target: str) -> list[list[tuple[str, float
     configured.tree_search()
     configured.build_routes()
     trees = [route["reaction_tree"] for route in configured.routes]
-    return sorted(
-        sorted((step.smiles, step.metadata["log_prob"]) for step in tree.reactions())
-        for tree in trees
-    )
+    return sorted(sorted((s.smiles, s.metadata["log_prob"]) for s in t.reactions()) for t in trees)
 
 
 @pytest.mark.parametrize("algorithm", ["mcts", RETRO_STAR])

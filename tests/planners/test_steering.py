@@ -1,7 +1,5 @@
 """What a person asks of routes: bonds, steps, a target that is made although it is for sale."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

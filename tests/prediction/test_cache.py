@@ -1,7 +1,5 @@
 """The cache of answers: keys of molecule and settings, a bounded size, a file, and its damage."""
 
-from __future__ import annotations
-
 import pickle
 import sqlite3
 import warnings
@@ -22,6 +20,7 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Result
 from tests import tiny
+from tests.refusals import refused
 
 OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
 QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "junk", "N", "CCO")
@@ -114,8 +113,7 @@ def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
         (("CCO",), "queries is a string"),
         ((["CCO"], {"n_best": 2}), "options is a dict: expected PredictOptions"),
     ):
-        with pytest.raises(ValueError, match=message):
-            cache.predict(tiny_model, *wrong)
+        refused(message, cache.predict, tiny_model, *wrong)
     for canonical in (True, False):
         queries: list[Any] = [None, "CCO"]
         nothing, answer = cache.predict(
@@ -228,14 +226,11 @@ def test_a_change_waits_for_those_of_other_processes_at_its_begin(tmp_path: Path
 
 def test_invalid_capacity_and_paths_are_refused(tmp_path: Path) -> None:
     for capacity in (0, "answers.sqlite"):
-        with pytest.raises(ValueError, match=r"capacity is .*: expected a whole number of at le"):
-            AnswerCache(capacity)  # type: ignore[arg-type]
+        refused("capacity is .*: expected a whole number of at le", AnswerCache, capacity)
     other = tmp_path / "letter.txt"
     other.write_text("Dear reader, " * 100)
-    with pytest.raises(ValueError, match=r"letter.txt': expected a file of answers"):
-        AnswerCache(path=other)
-    with pytest.raises(OSError, match="absent"):
-        AnswerCache(path=tmp_path / "absent" / "answers.sqlite")
+    refused("letter.txt': expected a file of answers", AnswerCache, path=other)
+    refused(OSError, "absent", AnswerCache, path=tmp_path / "absent" / "answers.sqlite")
 
 
 def test_a_damaged_answer_is_computed_again_and_reported_once(
@@ -304,8 +299,7 @@ def test_a_cache_that_is_dropped_is_closed() -> None:
     cache = AnswerCache()
     database = cache._database
     del cache
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        database.execute("select 1")
+    refused(sqlite3.ProgrammingError, "closed", database.execute, "select 1")
 
 
 def test_answer_stored_under_another_query_is_not_used(tiny_model: Model, tmp_path: Path) -> None:
@@ -328,8 +322,7 @@ def test_other_database_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table places (url text)")
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"places.sqlite': expected a file of answers, version 1"):
-        AnswerCache(path=path)
+    refused("places.sqlite': expected a file of answers, version 1", AnswerCache, path=path)
     assert path.read_bytes() == before
 
 

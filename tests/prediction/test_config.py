@@ -1,7 +1,5 @@
 """Options resolved for a model: equal ones are one, and what files hold does not change."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from pathlib import Path

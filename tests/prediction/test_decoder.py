@@ -1,7 +1,5 @@
 """The decoder under many requests: every answer equals the one from `predict`, to the bit."""
 
-from __future__ import annotations
-
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ from molspec import Decoder, PredictOptions, Result
 from molspec.drafting import LookAhead, WindowDrafts
 from molspec.prediction.model import Model
 from tests import tiny
+from tests.refusals import refused
 
 MAX_LENGTH = 16
 OPTIONS = (
@@ -121,8 +120,7 @@ def test_cancelling_frees_rows(model: Model) -> None:
     assert sorted(done) == tickets[2:4]
     assert list(done.values()) == [predicted(model, ("CCO", options, None))] * 2
     for ticket in (tickets[0], tickets[2], 99, None):
-        with pytest.raises(ValueError, match=rf"^ticket is {ticket}: expected one that is not ans"):
-            decoder.cancel(ticket)  # type: ignore[arg-type]
+        refused(rf"^ticket is {ticket}: expected one that is not ans", decoder.cancel, ticket)
 
 
 def test_memory_does_not_grow_with_the_number_of_requests(model: Model) -> None:
@@ -147,15 +145,13 @@ def test_memory_does_not_grow_with_the_number_of_requests(model: Model) -> None:
     ],
 )
 def test_invalid_batch_sizes_are_refused(model: Model, wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        Decoder(model, **wrong)
+    refused(f"^{message}", Decoder, model, **wrong)
 
 
 def test_invalid_options_are_refused_by_submit(model: Model) -> None:
     decoder = Decoder(model)
     wrong: Any = {"n_best": 2}
-    with pytest.raises(ValueError, match=r"^options is a dict: expected PredictOptions$"):
-        decoder.submit("CCO", wrong)
+    refused("^options is a dict: expected PredictOptions$", decoder.submit, "CCO", wrong)
     with pytest.raises(ValueError, match=r"^max_length is 9999: expected at most 256"):
         decoder.submit("CCO", PredictOptions(max_length=9999))
     assert decoder.live_count == 0

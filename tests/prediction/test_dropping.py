@@ -1,7 +1,5 @@
 """Dropped answers, beams that are widened to replace them, and properties of results."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -54,9 +52,7 @@ def test_queries_are_decoded_once_without_widening(model: Model) -> None:
     narrow = model.predict(QUERIES, 3, max_length=12, max_beam_factor=1, **DROPPING)
     wide = model.predict(QUERIES, 3, max_length=12, max_beam_factor=8, **DROPPING)
     assert any(len(a.predictions) < len(b.predictions) for a, b in zip(narrow, wide, strict=True))
-    assert sum(result.statistics.nodes for result in wide) > sum(
-        result.statistics.nodes for result in narrow
-    )
+    assert sum(r.statistics.nodes for r in wide) > sum(r.statistics.nodes for r in narrow)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])

@@ -1,7 +1,5 @@
 """Several models answer as one, whose probabilities are their mean."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,9 +66,7 @@ def by_torch(members: Sequence[Checkpoint], source_ids: Sequence[int]) -> plain.
 
 
 def check(found: Sequence[Prediction], expected: Sequence[plain.Hypothesis]) -> None:
-    assert [each.smiles for each in found] == [
-        plain.VOCABULARY.decode(each.token_ids) for each in expected
-    ]
+    assert [e.smiles for e in found] == [plain.VOCABULARY.decode(e.token_ids) for e in expected]
     for each, one in zip(found, expected, strict=True):
         assert each.log_prob == pytest.approx(one.log_prob, abs=1e-4)
 

@@ -1,7 +1,5 @@
 """Log-probs of given targets equal those of predictions and of PyTorch's own decoder."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -13,6 +11,7 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.prediction.results import Results
 from tests import tiny
+from tests.refusals import refused
 
 QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
 
@@ -70,14 +69,8 @@ def test_bad_pair_gets_an_error_and_the_others_get_answers() -> None:
     queries = ["CCO", "C(C", "CCO", "CCO", "CCO", "CCO"]
     targets = ["CC", "CC", "[U]", "", "C" * (longest + 1), "C" * longest]
     results = model.log_probs(queries, targets)
-    assert [result.error and result.error.split(":")[0] for result in results] == [
-        None,
-        "not a molecule to RDKit",
-        "target",
-        "target",
-        "target",
-        None,
-    ]
+    errors = [result.error and result.error.split(":")[0] for result in results]
+    assert errors == [None, "not a molecule to RDKit", *["target"] * 3, None]
     assert str(results[4].error).endswith(f"{longest}, the model's longest target")
     assert math.isfinite(results[5].predictions[0].log_prob)
     assert list(model.log_probs(["CCO"], ["CC"])) == results[:1]
@@ -98,12 +91,9 @@ def test_queries_are_canonicalised_as_for_predictions() -> None:
 
 def test_invalid_arguments_are_refused() -> None:
     model = tiny.model()
-    with pytest.raises(ValueError, match="targets has 1 items: expected 2, one a query"):
-        model.log_probs(["CCO", "C"], ["CC"])
-    with pytest.raises(ValueError, match="queries is a string"):
-        model.log_probs("CCO", ["CC"])
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        model.log_probs(["CCO"], ["CC"], batch_size=0)
+    refused("targets has 1 items: expected 2, one a query", model.log_probs, ["CCO", "C"], ["CC"])
+    refused("queries is a string", model.log_probs, "CCO", ["CC"])
+    refused("batch_size is 0", model.log_probs, ["CCO"], ["CC"], batch_size=0)
     for pairs in (["CO"], [("CC",)], [None]):
         with pytest.raises(ValueError, match=r"^pairs holds .*: expected a query and a target$"):
             list(model.log_probs_stream(pairs))  # type: ignore[arg-type]

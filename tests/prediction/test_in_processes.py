@@ -1,7 +1,5 @@
 """A model on several processes gives the answers and counts of one, even if workers die."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -41,9 +39,7 @@ def test_answers_and_counts_equal_those_of_one_process(
     assert found == expected
     assert counts[0].nodes == counts[1].nodes
     assert counts[0].queries == counts[1].queries
-    assert [result.statistics.nodes for result in expected] == [
-        result.statistics.nodes for result in found
-    ]
+    assert [r.statistics.nodes for r in expected] == [r.statistics.nodes for r in found]
 
 
 def test_seconds_of_all_processes_are_summed(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

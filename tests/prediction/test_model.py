@@ -20,6 +20,7 @@ from molspec.prediction.options import PredictOptions
 from molspec.text import PieceVocabulary
 from tests import tiny
 from tests.engine.models import default_dtype
+from tests.refusals import refused
 
 #: A canonical query, and other ways to write it.
 CANONICAL = "CC(=O)Oc1ccc2c(c1)CCN2"
@@ -113,8 +114,7 @@ def test_error_of_the_source_follows_the_answers_before_it(model: Model) -> None
 
     stream = model.predict_stream(reading(), PredictOptions(max_length=20))
     assert [next(stream).query, next(stream).query] == ["CCO", "OCC"]
-    with pytest.raises(OSError, match="the disk is gone"):
-        next(stream)
+    refused(OSError, "the disk is gone", next, stream)
 
 
 def test_closed_stream_reads_no_more_queries(model: Model) -> None:
@@ -134,26 +134,22 @@ def test_closed_stream_reads_no_more_queries(model: Model) -> None:
 @pytest.mark.parametrize(("text", "kind"), [("CCO", "a string"), (b"CCO", "bytes")])
 def test_single_text_is_refused_as_a_list_of_queries(model: Model, text: Any, kind: str) -> None:
     for call in (model.predict, model.predict_stream):
-        with pytest.raises(ValueError, match=f"^queries is {kind}: expected a list of SMILES$"):
-            call(text)
+        refused(f"^queries is {kind}: expected a list of SMILES$", call, text)
     with pytest.raises(ValueError, match=f"^targets is {kind}: expected a list of SMILES$"):
         model.log_probs(["C", "C", "O"], text)
-    with pytest.raises(ValueError, match=f"^pairs is {kind}: expected a list of pairs of SMILES$"):
-        model.log_probs_stream(text)
+    refused(f"^pairs is {kind}: expected a list of pairs of SMILES$", model.log_probs_stream, text)
 
 
 @pytest.mark.parametrize("queries", [None, 3])
 def test_queries_that_are_not_a_list_are_refused(model: Model, queries: Any) -> None:
     for call in (model.predict, lambda queries: model.log_probs(queries, [])):
-        with pytest.raises(ValueError, match=f"^queries is {queries}: expected a list of SMILES$"):
-            call(queries)
+        refused(f"^queries is {queries}: expected a list of SMILES$", call, queries)
 
 
 @pytest.mark.parametrize("name", [None, 3, {"retro"}])
 def test_model_name_that_is_not_text_is_refused(name: Any) -> None:
     expected = f"name_or_path is {name!r}: expected product or retro, or the path of a checkpoint"
-    with pytest.raises(CheckpointError, match=f"^{re.escape(expected)}$"):
-        load(name)
+    refused(CheckpointError, f"^{re.escape(expected)}$", load, name)
 
 
 def test_dictionary_is_refused_as_options(model: Model) -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 import runpy
@@ -34,10 +32,7 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """`Prediction` with one more field, a list of numbers."""
     glow = given(None, "How it shines.", remark="shines {}", recorded=True, temperature=0.5)
     made = make_dataclass(
-        "Prediction",
-        [("glow", tuple[float, ...] | None, glow)],
-        bases=(Prediction,),
-        frozen=True,
+        "Prediction", [("glow", tuple[float, ...] | None, glow)], bases=(Prediction,), frozen=True
     )
     for module in (results, cache, evaluation.record):
         monkeypatch.setattr(module, "Prediction", made)

@@ -1,7 +1,5 @@
 """The drafter that molspec chooses for a device, a beam and a number of queries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -60,8 +58,8 @@ def test_requested_drafter_is_chosen() -> None:
     assert chosen("cpu", n_best=10, drafter="tree") == lookahead(10)
 
 
-EXACT = "beam 'exact' takes 'tree', 'heads', 'spec', 'none', a LookAhead"
-GREEDY = "greedy decoding takes 'tree', 'windows', 'heads', 'spec', 'none' or a Drafter"
+EXACT = "beam 'exact' takes 'none', 'tree', 'heads', 'spec', a LookAhead"
+GREEDY = "greedy decoding takes 'none', 'windows', 'tree', 'heads', 'spec' or a Drafter"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +74,7 @@ GREEDY = "greedy decoding takes 'tree', 'windows', 'heads', 'spec', 'none' or a 
         ),
         (
             {"n_best": 3, "beam": "sbs", "drafter": "tree"},
-            "'tree': beam 'sbs' takes 'windows', 'heads', 'spec', 'none' or a Drafter",
+            "'tree': beam 'sbs' takes 'none', 'windows', 'heads', 'spec' or a Drafter",
         ),
         ({"drafter": 7}, r"drafter is 7: expected one of none, windows, tree, heads, tree.heads, "),
         ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),

@@ -1,7 +1,5 @@
 """target_prefix as text, and as a molecule that is one of the reactants."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -57,9 +55,7 @@ def test_query_and_reactant_are_written_from_the_same_atom(retro: Model) -> None
         reactants = [ANILINE, *other_spellings(ANILINE, 9)]
         spelt, begin = spelt_alike(spellings, reactants)[0]
         assert canonicalise(spelt) == query
-        ((answer,),) = (
-            result.predictions for result in retro.predict([query], target_prefix=ANILINE)
-        )
+        ((answer,),) = (r.predictions for r in retro.predict([query], target_prefix=ANILINE))
         assert answer.smiles.startswith(f"{begin}.")
         (forced,) = retro.log_probs([spelt], [answer.smiles], canonical_queries=False)
         assert forced.predictions[0].log_prob == answer.log_prob

@@ -1,7 +1,5 @@
 """Answers of several spellings of a query, merged into one list."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

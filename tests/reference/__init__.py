@@ -5,8 +5,6 @@ specification that kernels are tested against, written to be read, not to be fas
 twins compute in the dtype of the caches they get, so float64 caches give a float64 model.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -149,10 +147,7 @@ def _memory_slots(memory: Tensor) -> Tensor:
 def _parts(cache: Tensor) -> tuple[Tensor, Tensor]:
     """Keys [block, column, 16] and values [block, 16, column] of a layer's cache."""
     keys, values = cache.chunk(2, dim=1)
-    return (
-        keys.unflatten(1, (-1, BLOCK_POSITIONS)),
-        values.unflatten(1, (BLOCK_POSITIONS, -1)),
-    )
+    return (keys.unflatten(1, (-1, BLOCK_POSITIONS)), values.unflatten(1, (BLOCK_POSITIONS, -1)))
 
 
 def _store(cache: Tensor, slots: Tensor, keys: Tensor, values: Tensor) -> None:

@@ -1,7 +1,5 @@
 """Probabilities of all sequences that a model can write, and a test of samples against them."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

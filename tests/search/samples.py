@@ -1,3 +1,1 @@
 """Samples of the tiny model, and the probabilities that they should have."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """min_length: the searches of a model that cannot end before."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The native searches refuse calls in a wrong order and with wrong arguments."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +23,7 @@ from molspec._native import (
     SpeculativeBeamSpec,
 )
 from molspec.drafting import guess_model
+from tests.refusals import refused
 from tests.tiny import VOCABULARY
 
 STATM = Path("/proc/self/statm")
@@ -56,20 +55,16 @@ def test_advance_is_refused_without_a_plan(spec: SearchSpec) -> None:
     message = r"^nothing is staged: expected plan\(\) after start\(\) and advance\(\)$"
     assert batch.advance(log_probs_of(0)) == []
     batch.start(0, spec, [5, 6])
-    with pytest.raises(ValueError, match=message):
-        batch.advance(log_probs_of(9))
+    refused(message, batch.advance, log_probs_of(9))
     batch.plan()
     batch.start(1, spec, [5, 6])
-    with pytest.raises(ValueError, match=message):
-        batch.advance(log_probs_of(9))
+    refused(message, batch.advance, log_probs_of(9))
     batch.plan()
     batch.advance(log_probs_of(len(batch.nodes)))
-    with pytest.raises(ValueError, match=message):
-        batch.advance(log_probs_of(9))
+    refused(message, batch.advance, log_probs_of(9))
     batch.plan()
     batch.cancel(1)
-    with pytest.raises(ValueError, match=message):
-        batch.advance(log_probs_of(9))
+    refused(message, batch.advance, log_probs_of(9))
 
 
 def test_log_probs_of_wrong_shapes_are_refused(spec: SearchSpec) -> None:
@@ -83,8 +78,7 @@ def test_log_probs_of_wrong_shapes_are_refused(spec: SearchSpec) -> None:
         log_probs_of(1)[:, 1:],
         log_probs_of(1)[0],
     ):
-        with pytest.raises(ValueError, match=message):
-            batch.advance(wrong)
+        refused(message, batch.advance, wrong)
     assert batch.advance(log_probs_of(1)) == []
 
 
@@ -105,25 +99,20 @@ def test_later_plans_leave_earlier_arrays_unchanged(spec: SearchSpec) -> None:
 def test_ids_outside_the_vocabulary_are_refused(spec: SearchSpec) -> None:
     batch = Batch(1, GUESS)
     for wrong in (-1, VOCABULARY.size):
-        with pytest.raises(ValueError, match=rf"^token id is {wrong}: expected 0 to 12$"):
-            batch.start(0, spec, [5, wrong])
+        refused(rf"^token id is {wrong}: expected 0 to 12$", batch.start, 0, spec, [5, wrong])
     assert batch.live_count == 0
 
 
 def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
     batch = Batch(2, GUESS)
-    with pytest.raises(ValueError, match=r"^row is 2: expected 0 to 1$"):
-        batch.start(2, spec, [])
+    refused("^row is 2: expected 0 to 1$", batch.start, 2, spec, [])
     batch.start(1, spec, [5])
-    with pytest.raises(ValueError, match=r"^row 1 is taken$"):
-        batch.start(1, spec, [5])
-    with pytest.raises(ValueError, match=r"^row 0 is free$"):
-        batch.cancel(0)
+    refused("^row 1 is taken$", batch.start, 1, spec, [5])
+    refused("^row 0 is free$", batch.cancel, 0)
     assert batch.live_count == 1
     batch.cancel(1)
     assert batch.live_count == 0
-    with pytest.raises(ValueError, match=r"^row_count is 0: expected at least 1$"):
-        Batch(0, GUESS)
+    refused("^row_count is 0: expected at least 1$", Batch, 0, GUESS)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +123,9 @@ def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
         (lambda: sequence_spec(rejection=True), "rejection is true: expected sampling with it"),
         (
             lambda: sequence_spec(
-                sampling=Sampling(), relaxed=Relaxed(beta=1, tau=1.0, judged_by_drafter=False)
+                sampling=Sampling(), rule=Relaxed(beta=1, tau=1.0, judged_by_drafter=False)
             ),
-            "relaxed is given with sampling: expected one of them",
+            "rule is given with sampling: expected one of them",
         ),
         (lambda: BeamSpec(beam_size=2, n_best=3, max_length=9), "n_best is 3: expected 1 to"),
         (lambda: BeamSpec(**BEAMS, min_confidence=2.0), "min_confidence is 2: expected 0 to 1"),
@@ -157,8 +146,7 @@ def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
     ],
 )
 def test_invalid_specs_are_refused(make: Callable[[], SearchSpec], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make()
+    refused(f"^{message}", make)
 
 
 def test_specs_are_values() -> None:
@@ -197,21 +185,16 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
         ([DraftTree([5], [-2], [0])], r"parents\[0\] is -2: expected -1 to -1$"),
         ([DraftTree([5, 6], [-1, 0], [-1, 0])], r"log_probs\[1\] is 0: expected at most its par"),
         ([DraftTree([5], [-1], [np.nan])], r"log_probs\[0\] is nan: expected at most"),
-        (
-            [DraftTree([5], [-1], [])],
-            "1 token_ids, 1 parents and 0 log_probs: expected as many",
-        ),
+        ([DraftTree([5], [-1], [])], "1 token_ids, 1 parents and 0 log_probs: expected as many"),
     ]
     for proposed, message in wrong:
         with pytest.raises(ValueError, match=message):
             batch.plan([GUESS.admitted(tree) for tree in proposed])
-    with pytest.raises(TypeError, match="incompatible function arguments"):
-        batch.plan([DraftTree()])  # type: ignore[list-item]
+    refused(TypeError, "incompatible function arguments", batch.plan, [DraftTree()])
     larger = replace(VOCABULARY, tokens=(*VOCABULARY.tokens, "S"))
     for vocabulary in (larger, replace(VOCABULARY, unk_id=None)):
         tree = guess_model(vocabulary, None).admitted(DraftTree([5], [-1], [-0.1]))
-        with pytest.raises(ValueError, match=r"^a proposed tree was admitted for another vocab"):
-            batch.plan([tree])
+        refused("^a proposed tree was admitted for another vocab", batch.plan, [tree])
     eos = VOCABULARY.eos_id
     # EOS and the nodes after it are dropped; equal tokens of one parent become one node.
     tree = DraftTree([5, eos, 6, 5, 7], [-1, -1, 1, -1, 3], [-0.1, -3, -4, -0.2, -0.3])
@@ -225,11 +208,10 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
 def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
     relaxed = Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
     batch = Batch(1, GUESS)
-    batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), relaxed=relaxed), [5, 6])
+    batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), rule=relaxed), [5, 6])
     tree = GUESS.admitted(DraftTree([5, 6], [-1, 0], [-0.1, -0.2]))
     batch.plan([tree])
-    with pytest.raises(ValueError, match=r"proposed has 2 trees"):
-        batch.plan([tree, tree])
+    refused("proposed has 2 trees", batch.plan, [tree, tree])
     assert batch.advance(log_probs_of(3)) == []
     (path,) = batch.paths()
     assert path.token_ids == [5, 6, VOCABULARY.size - 1]

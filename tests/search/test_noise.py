@@ -1,7 +1,5 @@
 """The noise of samples: known bits, and logarithms that are the same on every machine."""
 
-from __future__ import annotations
-
 import math
 import random
 

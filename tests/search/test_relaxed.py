@@ -1,7 +1,5 @@
 """Relaxed verification accepts only tokens that the rule allows, and answers count them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

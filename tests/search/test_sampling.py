@@ -1,7 +1,5 @@
 """Samples follow the model's distribution. Without rejection no drafter changes them."""
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -19,6 +17,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
+from tests.refusals import refused
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -155,12 +154,7 @@ def test_more_samples_begin_with_the_same_ones(model: Model, reference: Results)
 
 
 def test_samples_have_the_log_probs_of_the_model(model: Model, reference: Results) -> None:
-    pairs = [
-        (result.query, sample)
-        for result in reference
-        for sample in result.predictions
-        if sample.finished and sample.smiles
-    ]
+    pairs = [(r.query, s) for r in reference for s in r.predictions if s.finished and s.smiles]
     assert len(pairs) > 5
     own = model.log_probs([query for query, _ in pairs], [sample.smiles for _, sample in pairs])
     assert [each.predictions[0].log_prob for each in own] == [s.log_prob for _, s in pairs]
@@ -200,10 +194,7 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
         ({"beam_size": 3}, "beam_size is 3: expected None, it cannot be combined"),
         ({"beam": "exact"}, "beam is 'exact': expected None, it cannot be combined"),
         ({"length_penalty": 1.0}, "length_penalty is 1.0: expected 0.0, it cannot be combined"),
-        (
-            {"finished": "separate"},
-            "finished is 'separate': expected .* combined with samples",
-        ),
+        ({"finished": "separate"}, "finished is 'separate': expected .* combined with samples"),
         ({"augmentations": 2}, "augmentations is 2: expected .* combined with samples"),
         ({"samples": None, "temperature": 0.5}, "temperature is 0.5: expected samples with it"),
         ({"samples": None, "seed": 1}, "seed is 1: expected samples with it"),
@@ -211,8 +202,7 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
     ],
 )
 def test_invalid_options_are_refused(model: Model, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        model.predict([QUERY], **{"samples": 3, **options})
+    refused(f"^{message}", model.predict, [QUERY], **{"samples": 3, **options})
 
 
 def test_invalid_native_options_are_refused() -> None:
@@ -222,14 +212,10 @@ def test_invalid_native_options_are_refused() -> None:
         ({"top_p": 0.0}, "top_p is 0: expected more than 0, at most 1"),
         ({"top_p": 1.1}, "top_p is 1.1: expected more than 0, at most 1"),
     ):
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            _native.Sampling(**options)  # type: ignore[arg-type]
+        refused(f"^{message}$", _native.Sampling, **options)
     with pytest.raises(ValueError, match=r"^samples is 0: expected at least 1$"):
         _native.SequenceSpec(
-            samples=0,
-            max_length=9,
-            sampling=_native.Sampling(),
-            drafter=_native.NoDraftOptions(),
+            samples=0, max_length=9, sampling=_native.Sampling(), drafter=_native.NoDraftOptions()
         )
 
 
@@ -311,7 +297,5 @@ def test_proposed_distributions_are_checked(
 
 def test_invalid_rules_are_refused(model: Model) -> None:
     for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
-        with pytest.raises(ValueError, match=r"^verification is 'rejection'"):
-            model.predict([QUERY], **options, **REJECTION)
-    with pytest.raises(ValueError, match=r"^verification is 'other'"):
-        model.predict([QUERY], verification="other")  # type: ignore[arg-type]
+        refused("^verification is 'rejection'", model.predict, [QUERY], **options, **REJECTION)
+    refused("^verification is 'other'", model.predict, [QUERY], verification="other")

@@ -1,19 +1,11 @@
 """The native searches equal the plain ones to the bit, in every batch and with every drafter."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
 
 from molspec._native import BeamSpec, NativeDrafter
-from molspec.drafting import (
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-    WindowDrafts,
-    native_options,
-)
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, native_options
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import plain
@@ -167,10 +159,7 @@ STRATEGIES = (
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str, object]) -> None:
     queries = list(SHORT) * 2  # duplicates too, also adjacent ones
-    expected = {
-        query: answers(model.predict([query], max_length=MAX_LENGTH, **strategy)[0])
-        for query in SHORT
-    }
+    expected = {q: answers(model.predict([q], max_length=MAX_LENGTH, **strategy)[0]) for q in SHORT}
     for batch_size in (1, 3, 7, 32):
         random.Random(batch_size).shuffle(queries)
         results = model.predict(queries, max_length=MAX_LENGTH, batch_size=batch_size, **strategy)

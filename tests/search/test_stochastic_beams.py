@@ -1,7 +1,5 @@
 """Samples without replacement have the distribution of sequential draws, with every drafter."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """target_prefix: the searches of a model that can write nothing else there, in fewer passes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

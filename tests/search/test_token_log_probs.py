@@ -1,7 +1,5 @@
 """Log-probabilities of tokens are the model's, to the bit, in every search, with every drafter."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -117,11 +115,7 @@ def test_requests_with_and_without_them_share_a_batch(model: Model) -> None:
         molspec.PredictOptions(max_length=12, **more)
         for more in ({}, {"token_log_probs": True}, {"n_best": 3, "token_log_probs": True})
     ]
-    tickets = {
-        decoder.submit(query, options): (query, options)
-        for query in SHORT
-        for options in option_sets
-    }
+    tickets = {decoder.submit(q, options): (q, options) for q in SHORT for options in option_sets}
     for ticket, result in decoder.finish():
         query, options = tickets[ticket]
         assert [result] == list(model.predict_stream([query], options))

@@ -1,7 +1,5 @@
 """A server that cannot start, argument "wrong" or "dying", or one that cannot stop, "stuck"."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

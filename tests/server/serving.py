@@ -1,7 +1,5 @@
 """A server in this process, on its own port, for tests that need real connections."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +25,7 @@ def service(limits: Limits | None = None, batch_size: int = 8) -> Service:
     limits = limits or Limits()
     models = {"retro": tiny.model(1), "other": tiny.model(2)}
     models["retro"].task = "retro"
-    return Service(
-        {name: Worker(name, model, batch_size, limits.waiting) for name, model in models.items()},
-        limits,
-    )
+    return Service({n: Worker(n, m, batch_size, limits.waiting) for n, m in models.items()}, limits)
 
 
 class _Server(uvicorn.Server):

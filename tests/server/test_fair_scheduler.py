@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from weakref import ref
@@ -33,14 +31,8 @@ def test_requests_take_turns() -> None:
     long, short = FakeRequest(100), FakeRequest(2)
     scheduler.add(long)
     scheduler.add(short)
-    assert take_turns(scheduler) == [
-        (long, 0),
-        (short, 0),
-        (long, 1),
-        (short, 1),
-        (long, 2),
-        (long, 3),
-    ]
+    turns = [(long, 0), (short, 0), (long, 1), (short, 1), (long, 2), (long, 3)]
+    assert take_turns(scheduler) == turns
     scheduler.done(long)
     assert take_turns(scheduler) == [(long, 4)]
     assert scheduler.waiting_count == 95

@@ -1,7 +1,5 @@
 """The page in a real browser, also dark or on a phone: predict, plan, reload, undo, save."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -186,9 +184,7 @@ def test_the_route_that_is_shown_is_marked(page: Any) -> None:
     pytest.importorskip("syntheseus", reason="Syntheseus is not installed")
     acids = (_ACID, _ACID.replace("O)CC1", "Cl)CC1"))
     reactions = [f"{acid}.Nc1ccccc1>>{_AMIDE}" for acid in acids]
-    routes = [
-        {"steps": [{"reaction": each, "log_prob": -0.1}], "log_prob": -0.1} for each in reactions
-    ]
+    routes = [{"steps": [{"reaction": e, "log_prob": -0.1}], "log_prob": -0.1} for e in reactions]
     found = {"error": None, "names": {}, "expansions": 2, "seconds": 1.0, "routes": routes}
     page.route("**/v1/plan", lambda asked: asked.fulfill(body=json.dumps(found) + "\n"))
 

@@ -1,7 +1,5 @@
 """`/v1/plan`: routes from the server's stock, in lines; who leaves ends the search."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

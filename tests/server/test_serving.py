@@ -1,7 +1,5 @@
 """The command as a process: it prints its URL, stops cleanly, and restarts after a kill."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Spellings of a target that are aligned with a query."""
 
-from __future__ import annotations
-
 import pytest
 
 from molspec import load

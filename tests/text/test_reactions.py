@@ -1,7 +1,5 @@
 """The sides of whole reactions."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Reactions with coordinates, as drawing programs and databases write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The molecule of a salt: counter-ions go, by a list; a reactant never does."""
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molspec.text import TokenizationError, Vocabulary, tokenize
+from tests.refusals import refused
 
 SPECIAL = ("<PAD>", "<BOS>", "<EOS>", "?")
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
@@ -74,8 +75,7 @@ def test_question_mark_is_a_token_if_it_is_not_special() -> None:
 
 
 def test_half_a_surrogate_pair_is_refused_as_token() -> None:
-    with pytest.raises(ValueError, match=r"^token 3 is 'C\\ud800': expected text$"):
-        Vocabulary((*SPECIAL[:3], "C\ud800"))
+    refused(r"^token 3 is 'C\\ud800': expected text$", Vocabulary, (*SPECIAL[:3], "C\ud800"))
 
 
 def test_json_and_pickle_round_trip(vocabulary: Vocabulary) -> None:
@@ -109,8 +109,7 @@ def test_vocabulary_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -
     ],
 )
 def test_invalid_vocabularies_are_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        Vocabulary(**{"tokens": ("a", "b", "c", "d"), **values})
+    refused(f"^{message}$", Vocabulary, **{"tokens": ("a", "b", "c", "d"), **values})
 
 
 def test_from_json_names_wrong_fields() -> None:
@@ -119,5 +118,4 @@ def test_from_json_names_wrong_fields() -> None:
         Vocabulary.from_json({key: value for key, value in values.items() if key != "unk_id"})
     with pytest.raises(ValueError, match="expected tokens, pad_id, bos_id, eos_id, unk_id"):
         Vocabulary.from_json({**values, "mask_id": 3})
-    with pytest.raises(ValueError, match="tokens is a str: expected a list"):
-        Vocabulary.from_json({**values, "tokens": "abc"})
+    refused("tokens is a str: expected a list", Vocabulary.from_json, {**values, "tokens": "abc"})

@@ -1,7 +1,5 @@
 """Averages of models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

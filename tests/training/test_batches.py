@@ -1,7 +1,5 @@
 """Batches hold every pair once, within the budget, in an order that the seed decides."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given
@@ -11,6 +9,7 @@ from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training.batches import Batches, Epoch
 from molspec.training.prepared import EncodedPairs
+from tests.refusals import refused
 
 VOCABULARY = Vocabulary(("<PAD>", "<BOS>", "<EOS>", "C", "O", "N"))
 CPU = torch.device("cpu")
@@ -37,8 +36,7 @@ def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[in
 
 
 def test_tables_without_pairs_are_refused() -> None:
-    with pytest.raises(ValueError, match="the data have no pairs"):
-        make([])
+    refused("the data have no pairs", make, [])
 
 
 @given(tables, st.integers(0, 3))
@@ -68,11 +66,7 @@ def test_pairs_get_the_bos_and_eos_of_the_spec(spec: dict[str, bool]) -> None:
 
 def test_seed_and_epoch_number_decide_the_order() -> None:
     pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
-    orders = {
-        (seed, number): make(pairs).epoch(seed, number).order.tolist()
-        for seed in (0, 1)
-        for number in (0, 1)
-    }
+    orders = {(s, n): make(pairs).epoch(s, n).order.tolist() for s in (0, 1) for n in (0, 1)}
     assert make(pairs).epoch(0, 0).order.tolist() == orders[0, 0]
     assert len(set(map(tuple, orders.values()))) == 4
 
@@ -97,10 +91,8 @@ def test_pairs_of_similar_lengths_share_a_batch() -> None:
 
 
 def test_pairs_that_exceed_the_limits_are_refused() -> None:
-    with pytest.raises(ValueError, match="batch_tokens is 9: expected at least 10"):
-        make([([3] * 3, [4] * 3)], budget=9)
-    with pytest.raises(ValueError, match="max_positions is 16: expected at least 22"):
-        make([([3] * 20, [4])])
+    refused("batch_tokens is 9: expected at least 10", make, [([3] * 3, [4] * 3)], budget=9)
+    refused("max_positions is 16: expected at least 22", make, [([3] * 20, [4])])
 
 
 def test_spread_takes_pairs_evenly() -> None:

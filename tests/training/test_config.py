@@ -1,7 +1,5 @@
 """Settings of a training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -21,10 +19,7 @@ from molspec.training.trainer import learning_rate_factor
         ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
         ({"steps": "6"}, "steps is '6': expected a whole number"),
         ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),
-        (
-            {"steps": 1, "epochs": 3},
-            "unknown training fields: epochs; known: batch_tokens, ",
-        ),
+        ({"steps": 1, "epochs": 3}, "unknown training fields: epochs; known: batch_tokens, "),
     ],
 )
 def test_error_names_a_wrong_value(values: dict[str, Any], message: str) -> None:

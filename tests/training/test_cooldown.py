@@ -1,7 +1,5 @@
 """A training at a constant learning rate, and cooldowns that make models of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training draft heads: an interrupted training ends with the same weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The parameters of each optimiser; Muon's steps are those of PyTorch's, except for rounding."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -20,12 +18,7 @@ def test_every_parameter_has_one_optimizer_and_learns(name: str) -> None:
     torch.manual_seed(1)
     model = Transformer(SPEC, 0.0, pad_id=0)
     created = optimizers(model, TrainConfig(steps=1, optimizer=name))  # type: ignore[arg-type]
-    parameters = [
-        parameter
-        for optimizer in created
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
+    parameters = [p for optimizer in created for g in optimizer.param_groups for p in g["params"]]
     assert sorted(map(id, parameters)) == sorted(map(id, model.parameters()))
     before = [parameter.detach().clone() for parameter in parameters]
     ids = torch.randint(1, 9, (4, 7), generator=torch.Generator().manual_seed(1))

@@ -1,7 +1,5 @@
 """Oxygens that can be mapped either way give one product spelling."""
 
-from __future__ import annotations
-
 from itertools import islice
 from random import Random
 

@@ -1,7 +1,5 @@
 """Several folders of prepared data, read as one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An interrupted preparation resumes; tests/faults kills it at every write."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,6 +10,7 @@ import pytest
 
 from molspec.training import Judge, PrepareOptions, prepare
 from molspec.training import preparation as module
+from tests.refusals import refused
 from tests.training.tiny import Stop, sample_reactions
 
 OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0)
@@ -89,14 +88,12 @@ def test_interrupted_commit_is_completed(
     output = tmp_path / "out"
     stop_early(files, output, monkeypatch)
     shutil.copytree(output / "unfinished" / "done", output, dirs_exist_ok=True)
-    with pytest.raises(ValueError, match="it exists already"):
-        run(files, output, seed=1)
+    refused("it exists already", run, files, output, seed=1)
     run(files, output)
     assert contents(output) == unbroken
     run(files, output)  # is done already
     assert contents(output) == unbroken
-    with pytest.raises(ValueError, match="it exists already"):
-        run(files, output, seed=1)
+    refused("it exists already", run, files, output, seed=1)
 
 
 def test_empty_folder_is_accepted_as_output(
@@ -106,8 +103,7 @@ def test_empty_folder_is_accepted_as_output(
     run(files, tmp_path / "out")
     assert contents(tmp_path / "out") == unbroken
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="it exists already"):
-        run(files, tmp_path / "file")
+    refused("it exists already", run, files, tmp_path / "file")
 
 
 def test_resuming_with_other_options_or_reactions_is_refused(
@@ -115,8 +111,7 @@ def test_resuming_with_other_options_or_reactions_is_refused(
 ) -> None:
     output = tmp_path / "out"
     stop_early(files, output, monkeypatch)
-    with pytest.raises(ValueError, match=r"options is .*'seed': 1.*holds a preparation with"):
-        run(files, output, seed=1)
+    refused("options is .*'seed': 1.*holds a preparation with", run, files, output, seed=1)
     for count in (3, 24):
         changed = tmp_path / str(count) / "files.smi"
         changed.parent.mkdir()

@@ -1,7 +1,5 @@
 """Root-aligned pairs: source and target are written from the same atom."""
 
-from __future__ import annotations
-
 from itertools import islice
 from random import Random
 
@@ -87,9 +85,7 @@ def test_product_is_written_from_the_first_surviving_source_atom() -> None:
         ),
     ],
 )
-def test_maps_of_symmetric_atoms_give_the_same_pairs(
-    maps: tuple[str, str],
-) -> None:
+def test_maps_of_symmetric_atoms_give_the_same_pairs(maps: tuple[str, str]) -> None:
     one, other = (
         reactants_to_product(reaction.reactants, reaction.products, 30, Random(1))
         for reaction in map(Reaction.parse, maps)

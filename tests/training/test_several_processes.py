@@ -1,7 +1,5 @@
 """Two processes train as one: the same step, the same bits after a kill, one error for both."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Training Spec-Drafters: interrupted runs end with the same weights; no MASK sees its token."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,9 +37,7 @@ def test_drafter_learns_and_resumes_to_the_same_weights(tmp_path: Path, publishe
 def test_training_begins_with_the_weights_of_the_model(tmp_path: Path) -> None:
     trainer = SpecDrafterTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt")
     weights = tiny.checkpoint().weights
-    assert_equal(
-        trainer.model.state_dict(), {name: weights[name] for name in trainer.model.state_dict()}
-    )
+    assert_equal(trainer.model.state_dict(), {n: weights[n] for n in trainer.model.state_dict()})
 
 
 def test_drafters_of_models_without_added_positions_have_sinusoids() -> None:

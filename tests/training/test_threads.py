@@ -1,7 +1,5 @@
 """The number of threads of a training, and its warnings about a budget that is too short."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training learns, resumes exactly, and stops when it should; tests/faults kills it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -22,6 +20,7 @@ from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
+from tests.refusals import refused
 from tests.training.tiny import CONFIG, assert_equal, column, weights
 
 
@@ -69,10 +68,7 @@ def test_a_signal_saves_the_step_and_training_resumes_there(
 
 
 def test_progress_is_logged_without_a_terminal(
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "molspec.training")
     monkeypatch.setattr("molspec.training.loop._REPORT_SECONDS", 0.0)
@@ -198,9 +194,7 @@ def test_gradients_of_a_split_batch_equal_those_of_the_batch(
         monkeypatch.setattr(trainer, "_CPU_TOKENS", token_limit)
         model.zero_grad()
         loss, _ = training._backward(0, slice(None))
-        gradients.append(
-            [loss, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
-        )
+        gradients.append([loss, *(w.grad for w in model.parameters() if w.grad is not None)])
     for parts in gradients[1:]:
         for split, whole in zip(parts, gradients[0], strict=True):
             torch.testing.assert_close(split, whole, rtol=1e-4, atol=1e-6)
@@ -235,8 +229,7 @@ def test_further_training_begins_with_the_model(data: Path, unbroken: Path, tmp_
 def test_error_names_a_damaged_state(data: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "state.pt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"state\.pt: damaged"):
-        train(data, tmp_path / "run", replace(CONFIG, steps=1))
+    refused(r"state\.pt: damaged", train, data, tmp_path / "run", replace(CONFIG, steps=1))
 
 
 def test_failed_write_of_a_state_leaves_no_file(
@@ -257,8 +250,7 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
     occupied, other = tmp_path / "occupied", tmp_path / "prepared"
     occupied.mkdir()
     (occupied / "thesis.tex").touch()
-    with pytest.raises(ValueError, match="it holds something else than a training"):
-        train(data, occupied, CONFIG)
+    refused("it holds something else than a training", train, data, occupied, CONFIG)
     (tmp_path / "one.smi").write_text("CCO>>CC=O")
     options = PrepareOptions("retro", variants=1)
     prepare(
@@ -270,12 +262,10 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
     )
     (tmp_path / "drafter").mkdir()
     torch.save({"of": {}}, tmp_path / "drafter" / "state.pt")
-    with pytest.raises(ValueError, match="holds the training of a drafter"):
-        train(data, tmp_path / "drafter", CONFIG)
+    refused("holds the training of a drafter", train, data, tmp_path / "drafter", CONFIG)
     with pytest.raises(ValueError, match=r"dropout is 0\.5, but .* holds a training with 0\.1"):
         train(data, unbroken, replace(CONFIG, dropout=0.5))
-    with pytest.raises(ValueError, match="training on other data"):
-        train(other, unbroken, CONFIG)
+    refused("training on other data", train, other, unbroken, CONFIG)
 
 
 def test_unknown_device_is_refused(data: Path, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Variations of reactions: what changes in a reaction stays, and nothing near it is touched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

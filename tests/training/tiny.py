@@ -1,7 +1,5 @@
 """A training that takes a second."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -78,9 +76,7 @@ def answers() -> EncodedPairs:
     """Queries of the tiny model with its answers."""
     encode = tiny.VOCABULARY.encode
     results = tiny.model().predict(tiny.QUERIES, max_length=30)
-    return EncodedPairs.pack(
-        (encode(result.query), encode(result.predictions[0].smiles)) for result in results
-    )
+    return EncodedPairs.pack((encode(r.query), encode(r.predictions[0].smiles)) for r in results)
 
 
 def weights(output: Path) -> Mapping[str, Tensor]:

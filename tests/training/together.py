@@ -5,8 +5,6 @@ fields of TrainConfig}. At the first attempt, process 0 kills itself in the trai
 at the second, the command line trains too; its last command has a mistake.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,15 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CheckpointError(f"{path.name} holds a {type(values).__name__}: expected an object")
     return values
+
+
+def check_format(file: str, values: Mapping[str, Any], kind: str, version: int) -> None:
+    """Raise CheckpointError unless a file's values say this format and version."""
+    found = values.get("format"), values.get("format_version")
+    if found != (kind, version):
+        raise CheckpointError(
+            f"{file} says format {found[0]!r}, version {found[1]!r}: expected {kind!r}, {version}"
+        )
 
 
 def write_object(path: Path, values: dict[str, Any]) -> None:

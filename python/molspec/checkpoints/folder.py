@@ -30,7 +30,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import load_weights, read_object, write_object
+from molspec.checkpoints.files import check_format, load_weights, read_object, write_object
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
@@ -152,12 +152,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     config = read_object(path)
     config.setdefault("task", None)
     config.setdefault("canonical_queries", False)
-    found = config.get("format"), config.get("format_version")
-    if found != ("molspec", VERSION):
-        raise CheckpointError(
-            f"{path.name} says format {found[0]!r}, version {found[1]!r}: "
-            f"expected 'molspec', {VERSION}"
-        )
+    check_format(path.name, config, "molspec", VERSION)
     if not isinstance(config.get("spec"), dict):
         raise CheckpointError(f"{path.name} has no spec")
     if not isinstance(config["canonical_queries"], bool):

@@ -13,6 +13,8 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from molspec.common.console import naming
+
 T = TypeVar("T")
 
 #: Settings that are recorded but not compared: the weights identify a model.
@@ -171,9 +173,6 @@ def _line(values: Any) -> bytes:
 def write_whole(stream: RawIOBase, data: bytes, name: str) -> None:
     """Write all of `data` to a stream without a buffer. Raises OSError, naming the file."""
     rest = memoryview(data)
-    try:
+    with naming(name):
         while rest:
             rest = rest[stream.write(rest) :]
-    except OSError as error:
-        error.filename = error.filename or name
-        raise

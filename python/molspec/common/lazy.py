@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
-def imported_when_used(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def imported_when_used(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """A `__getattr__` of a package: torch is imported only for names that need it.
 
-    homes: the module of each name; a module's own name if it is one.
+    names: of each module; its own name stands for the module, unless it has such a name.
     """
+    homes = {name: module for module, some in names.items() for name in some}
 
     def get(name: str) -> Any:
         if name not in homes:

@@ -16,6 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from molspec.common.console import naming
+
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
 COMPRESSED = tuple(_OPEN)
@@ -127,14 +129,11 @@ def _limited(data: Any, encoding: str, path: Path | str) -> Iterator[str]:
 @contextmanager
 def _naming(path: Path | str) -> Iterator[None]:
     """Name the file in errors of reading it."""
-    try:
-        yield
-    except _DAMAGED as error:
-        raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with naming(path):
+        try:
+            yield
+        except _DAMAGED as error:
+            raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
 
 
 def _check_kind(head: bytes, path: Path | str, records: bool) -> None:

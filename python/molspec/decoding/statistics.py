@@ -8,6 +8,9 @@ from time import perf_counter
 
 from molspec._native import Decoded
 
+#: The counts of a search that are summed here.
+COUNTS = ("nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
+
 
 @dataclass(frozen=True)
 class QueryStatistics:
@@ -28,14 +31,8 @@ class QueryStatistics:
     def of(cls, parts: Sequence[Decoded], seconds: float) -> QueryStatistics:
         """The search's counts, summed over the query's spellings."""
         counts = [decoded.statistics for decoded in parts]
-        return cls(
-            decoder_calls=sum(each.steps for each in counts),
-            nodes=sum(each.nodes for each in counts),
-            drafted_tokens=sum(each.drafted_tokens for each in counts),
-            accepted_tokens=sum(each.accepted_tokens for each in counts),
-            emitted_tokens=sum(each.emitted_tokens for each in counts),
-            seconds=seconds,
-        )
+        sums = {name: sum(getattr(each, name) for each in counts) for name in COUNTS}
+        return cls(sum(each.steps for each in counts), **sums, seconds=seconds)
 
 
 @dataclass
@@ -46,11 +43,10 @@ class Statistics:
     #: Decoder passes, and passes counted once for each query in them.
     decoder_calls: int = 0
     query_calls: int = 0
-    #: Rows of all passes, the drafts among them, and the drafts that the model confirmed.
+    #: As of a query.
     nodes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
-    #: Tokens that were added to hypotheses, EOS counted; in a beam, to all of them.
     emitted_tokens: int = 0
     #: Wall time by stage.
     seconds: dict[str, float] = field(
@@ -72,10 +68,8 @@ class Statistics:
         counts = decoded.statistics
         self.queries += 1
         self.query_calls += counts.steps
-        self.nodes += counts.nodes
-        self.drafted_tokens += counts.drafted_tokens
-        self.accepted_tokens += counts.accepted_tokens
-        self.emitted_tokens += counts.emitted_tokens
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(counts, name))
 
     def include(self, part: Statistics) -> None:
         """Add the counts of another decoder."""

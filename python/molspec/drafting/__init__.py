@@ -57,12 +57,12 @@ __all__ = [
 ]
 
 #: Names whose modules need torch.
-_HOMES = {
-    **dict.fromkeys(("Drafter", "DrafterError", "DraftTree", "Path"), "molspec.decoding"),
-    "DraftContext": "molspec.drafting.build",
-    **dict.fromkeys(("native_options", "simulate"), "molspec.drafting.native"),
-    **dict.fromkeys(("build_ngram", "guess_model"), "molspec.drafting.ngram"),
-    "SpecDrafterModel": "molspec.drafting.spec_drafter",
+_NAMES = {
+    "molspec.decoding": ("DraftTree", "Drafter", "DrafterError", "Path"),
+    "molspec.drafting.build": ("DraftContext",),
+    "molspec.drafting.native": ("native_options", "simulate"),
+    "molspec.drafting.ngram": ("build_ngram", "guess_model"),
+    "molspec.drafting.spec_drafter": ("SpecDrafterModel",),
 }
 
-__getattr__ = imported_when_used(__name__, _HOMES)
+__getattr__ = imported_when_used(__name__, _NAMES)

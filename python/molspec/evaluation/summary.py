@@ -7,6 +7,7 @@ from math import sqrt
 from statistics import median
 from typing import Any
 
+from molspec.decoding.statistics import COUNTS
 from molspec.evaluation.record import Record
 
 #: Ranks whose accuracy is reported, up to the number of answers requested.
@@ -43,9 +44,7 @@ class Summary:
         self.excluded = 0
         self.ranks = tuple(Rank() for _ in range(answer_count))
         #: As in `QueryStatistics`.
-        self.counts = dict.fromkeys(
-            ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens"), 0
-        )
+        self.counts = dict.fromkeys(("decoder_calls", *COUNTS), 0)
         #: Wall time of the evaluation, and of each answered query from its reading on.
         self.seconds = 0.0
         self.query_seconds: list[float] = []

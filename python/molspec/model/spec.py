@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from math import prod
 from typing import Any, Literal, TypeAlias
 
-from molspec.common.fields import check_counts, check_fields, setting
+from molspec.common.fields import check_fields, setting
 
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms", "std"]
@@ -17,16 +17,9 @@ HeadKind = Literal["low-rank", "blockwise"]
 #: Names and shapes of weights.
 _Shapes: TypeAlias = Iterator[tuple[str, tuple[int, ...]]]
 
-#: The engine's maximum of each count, and of any other. They also bound what a damaged file can
-#: request: all other sizes are those of the file's weights.
-MOST_POSITIONS = 2**14
-_MOST = {
-    "head_count": 64,
-    "encoder_layers": 1024,
-    "decoder_layers": 1024,
-    "max_positions": MOST_POSITIONS,
-}
-_MOST_OF_ALL = 2**20
+#: The engine's maxima: of positions, of layers, and of most counts. They also bound what a damaged
+#: file can request: all other sizes are those of the file's weights.
+MOST_POSITIONS, _MOST_LAYERS, _MOST = 2**14, 1024, 2**20
 #: Fields that are written only where they differ from their defaults: older files lack them.
 _NEWER = ("relative_per_layer", "rotary_columns")
 #: Maximum tokens that a Spec-Drafter guesses at once; a larger number is a typing error.
@@ -45,22 +38,22 @@ class ModelSpec:
     Raises ValueError, naming the field, if a value cannot describe a model.
     """
 
-    source_vocab_size: int
-    target_vocab_size: int
-    d_model: int = 256
-    head_count: int = 8
-    encoder_layers: int = 4
-    decoder_layers: int = 4
-    feed_forward: int = 2048
+    source_vocab_size: int = setting(MISSING, most=_MOST)
+    target_vocab_size: int = setting(MISSING, most=_MOST)
+    d_model: int = setting(256, most=_MOST)
+    head_count: int = setting(8, most=64)
+    encoder_layers: int = setting(4, most=_MOST_LAYERS)
+    decoder_layers: int = setting(4, most=_MOST_LAYERS)
+    feed_forward: int = setting(2048, most=_MOST)
     #: Columns of all heads of an attention together; d_model by default.
     attention_width: int | None = None
     #: The longest source or target, BOS and EOS counted: rows of a position table.
-    max_positions: int = 512
+    max_positions: int = setting(512, most=MOST_POSITIONS)
     norm: Norm = "post"
     #: "rms" divides by the root of the mean square (Zhang and Sennrich 2019): no mean, no bias.
     #: "std" divides by the unbiased standard deviation plus norm_eps (The Annotated Transformer).
     norm_kind: NormKind = "layer"
-    norm_eps: float = field(default=1e-5, metadata={"above": 0, "most": 1})
+    norm_eps: float = setting(1e-5, above=0, most=1)
     #: One more normalisation after the last layer of each stack.
     final_norm: bool = True
     #: Normalise the sum of embedding and position (BART).
@@ -70,14 +63,14 @@ class ModelSpec:
     #: learned bias of the distance's bucket (T5; see `positions.relative_biases`).
     #: "none": nothing is added.
     positions: Positions = "sinusoidal"
-    relative_buckets: int = 32
+    relative_buckets: int = setting(32, most=_MOST)
     #: Distances from this one on share the last bucket.
-    relative_max_distance: int = 128
+    relative_max_distance: int = setting(128, most=_MOST)
     #: Every layer has its own biases (UMT5).
     relative_per_layer: bool = False
     #: Columns of each head whose queries and keys self-attention turns by an angle of the position,
     #: i together with rotary_columns / 2 + i (Su et al. 2021). The weight `rotary` has the angles.
-    rotary_columns: int | None = field(default=None, metadata={"least": 2})
+    rotary_columns: int | None = setting(None, least=2)
     #: Multiply token embeddings by sqrt(d_model) before positions are added.
     scale_embedding: bool = False
     #: Divide attention scores by sqrt(head_dim).
@@ -97,14 +90,12 @@ class ModelSpec:
     source_bos: bool = True
     source_eos: bool = True
     #: The token that the decoder starts with, if it is not BOS (BART: EOS, Marian: PAD).
-    start_id: int | None = field(default=None, metadata={"least": 0})
+    start_id: int | None = setting(None, least=0)
     #: The decoder writes BOS after its start, before the target (BART as transformers trains it).
     target_bos: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
-        counts = [each.name for each in fields(self) if each.type == "int"]
-        check_counts(self, **{name: _MOST.get(name, _MOST_OF_ALL) for name in counts})
         self._check_attention()
         if self.norm_kind == "std" and self.d_model < 2:
             raise ValueError("d_model is 1: expected at least 2 for the norm_kind std")
@@ -122,8 +113,8 @@ class ModelSpec:
     def _check_attention(self) -> None:
         name = "d_model" if self.attention_width is None else "attention_width"
         width = getattr(self, name)
-        if width > _MOST_OF_ALL:
-            raise ValueError(f"{name} is {width}: expected at most {_MOST_OF_ALL}")
+        if width > _MOST:
+            raise ValueError(f"{name} is {width}: expected at most {_MOST}")
         if width < 1 or width % self.head_count:
             raise ValueError(
                 f"{name} is {width}: expected a multiple of head_count {self.head_count}"

@@ -16,13 +16,10 @@ from molspec.drafting.options import (
     DRAFTERS,
     AnyConfiguration,
     AnyDrafter,
-    HeadsDraft,
     LookAhead,
     NoDraft,
-    SpecDraft,
     TreeDraft,
     WindowDrafts,
-    is_drafter,
     resolve,
 )
 
@@ -51,20 +48,15 @@ _NOT_WITH_SAMPLES = (
     "finished",
     "augmentations",
 )
-_OWN = (HeadsDraft, SpecDraft)
-_CHAINS = (
-    "'tree', 'windows', 'heads', 'spec', 'none' or a Drafter",
-    (TreeDraft, WindowDrafts, NoDraft, *_OWN),
-)
-_AHEAD = ("'tree', 'heads', 'spec', 'none', a LookAhead or a Drafter", (LookAhead, NoDraft, *_OWN))
-#: The named drafters of each search, beside objects with a drafter's methods.
-_DRAFTERS: dict[Search, tuple[str, tuple[type, ...]]] = {
-    "greedy": _CHAINS,
-    "sampling": _CHAINS,
-    "exact": _AHEAD,
-    "stochastic": _AHEAD,
-    "standard": ("'none'", (NoDraft,)),
-    "sbs": ("'windows', 'heads', 'spec', 'none' or a Drafter", (WindowDrafts, NoDraft, *_OWN)),
+#: Beams look ahead on the tree's guesses, by their own rules; the name "tree" means that.
+_NOT_AHEAD = (TreeDraft, WindowDrafts)
+#: The drafters that a search cannot use; a standard beam uses none.
+_UNFIT: dict[Search, tuple[type, ...]] = {
+    "greedy": (LookAhead,),
+    "sampling": (LookAhead,),
+    "exact": _NOT_AHEAD,
+    "stochastic": _NOT_AHEAD,
+    "sbs": (LookAhead, TreeDraft),
 }
 #: Searches that the option `beam` does not name.
 _NAMES = {"greedy": "greedy decoding", "sampling": "sampling", "stochastic": "beam 'exact'"}
@@ -418,13 +410,19 @@ class PredictOptions:
     def _check_drafter(self) -> None:
         if self.drafter is None and not self._counts:
             return
-        drafter, search = self.configuration, self.search
-        names, allowed = _DRAFTERS[search]
-        if allowed is _AHEAD[1] and self.drafter in (None, "tree"):
-            return  # a named drafter
-        if not (isinstance(drafter, allowed) or (search != "standard" and is_drafter(drafter))):
-            named = _NAMES.get(search, f"beam {search!r}")
-            raise ValueError(f"drafter is {self.drafter!r}: {named} takes {names}")
+        search, ahead = self.search, _UNFIT.get(self.search) is _NOT_AHEAD
+
+        def fits(drafter: object) -> bool:
+            unfit = _UNFIT.get(search)
+            return isinstance(drafter, NoDraft) if unfit is None else not isinstance(drafter, unfit)
+
+        if (ahead and self.drafter in (None, "tree")) or fits(self.configuration):
+            return
+        names = [each for each in DRAFTERS if fits(resolve(each)) or (ahead and each == "tree")]
+        named = _NAMES.get(search, f"beam {search!r}")
+        takes = ", ".join(repr(name) for name in names if "+" not in name)
+        takes += ", a LookAhead" * ahead + " or a Drafter" * (search in _UNFIT)
+        raise ValueError(f"drafter is {self.drafter!r}: {named} takes {takes}")
 
     @property
     def _counts(self) -> dict[str, int]:

@@ -86,7 +86,7 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
         common |= {"samples": options.samples, "rejection": options.verification == "rejection"}
     elif options.verification == "relaxed":
         by_drafter = options.judge == "drafter"
-        common["relaxed"] = _native.Relaxed(
+        common["rule"] = _native.Relaxed(
             beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
     return SearchPlan(Strategy(_native.SequenceSpec(**common)), external)

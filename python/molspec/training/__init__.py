@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from molspec.training.torchrun import LostProcessError
     from molspec.training.validation import Decode, Validation
 
-_HOMES = {
-    "Decode": "molspec.training.validation",
-    "Judge": "molspec.training.sieve",
-    "LostProcessError": "molspec.training.torchrun",
-    "Outcome": "molspec.training.loop",
-    "PrepareOptions": "molspec.training.config",
-    "TrainConfig": "molspec.training.config",
-    "TrainingError": "molspec.training.loop",
-    "Validation": "molspec.training.validation",
-    "cool_down": "molspec.training.cooldown",
-    "prepare": "molspec.training.preparation",
-    "train": "molspec.training.loop",
-}
-
 __all__ = [
     "Decode",
     "Judge",
@@ -46,4 +32,14 @@ __all__ = [
     "train",
 ]
 
-__getattr__ = imported_when_used(__name__, _HOMES)
+_NAMES = {
+    "molspec.training.config": ("PrepareOptions", "TrainConfig"),
+    "molspec.training.cooldown": ("cool_down",),
+    "molspec.training.loop": ("Outcome", "TrainingError", "train"),
+    "molspec.training.preparation": ("prepare",),
+    "molspec.training.sieve": ("Judge",),
+    "molspec.training.torchrun": ("LostProcessError",),
+    "molspec.training.validation": ("Decode", "Validation"),
+}
+
+__getattr__ = imported_when_used(__name__, _NAMES)

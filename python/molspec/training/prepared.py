@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from molspec.checkpoints.files import read_object
+from molspec.checkpoints.files import check_format, read_object
 from molspec.text import Vocabulary
 
 FORMAT, VERSION = "molspec-prepared", 1
@@ -164,14 +164,10 @@ def read(folder: str | Path) -> Prepared:
         raise ValueError(f"{folder}: no prepared data in it, prepared.json is missing")
     try:
         description, vocabulary = (read_object(folder / name) for name in _DESCRIBING)
+        check_format(LAST, description, FORMAT, VERSION)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
-    found = description.pop("format", None), description.pop("format_version", None)
-    if found != (FORMAT, VERSION):
-        raise ValueError(
-            f"{folder}: prepared.json says format {found[0]!r}, version {found[1]!r}: "
-            f"expected {FORMAT!r}, {VERSION}"
-        )
+    del description["format"], description["format_version"]
     if missing := sorted({"task", "files", "validation_files", *SPLITS} - description.keys()):
         raise ValueError(f"{folder}: prepared.json does not say {', '.join(missing)}")
     for split in SPLITS:

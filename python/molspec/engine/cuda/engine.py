@@ -25,8 +25,7 @@ _WIDEST_HEAD = 128
 class CudaEngine:
     """Encodes queries and evaluates nodes of the token tree on one device.
 
-    The weights may be shared: `session` makes the caches for one batch. With `rounds_on_device`
-    false, the host drafts and selects between steps for every search, for comparison.
+    The weights may be shared: `session` makes the caches for one batch.
 
     Raises ValueError if the model's heads are too wide for the kernels.
     """
@@ -37,7 +36,6 @@ class CudaEngine:
         weights: Mapping[str, Tensor],
         dtype: torch.dtype,
         device: torch.device,
-        rounds_on_device: bool = True,
     ) -> None:
         if spec.head_dim > _WIDEST_HEAD:
             raise ValueError(
@@ -47,7 +45,6 @@ class CudaEngine:
         self.dtype = dtype
         packed = pack(spec, weights, dtype)
         self.packed = replace(packed, weights=packed.weights.to(device))
-        self.rounds_on_device = rounds_on_device
         self._idle: list[Executors] = []  # of the last session that ended
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,7 +56,7 @@ class CudaEngine:
         When the session is deleted, they become idle: the next one works in them.
         """
         executors = self._take(query_count)
-        session = CudaSession(executors.caches, executors if self.rounds_on_device else None)
+        session = CudaSession(executors)
         weakref.finalize(session, self._give_back, executors).atexit = False
         return session
 

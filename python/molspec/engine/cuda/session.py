@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import GuessModel, SearchSpec
-from molspec.engine.cuda.caches import MOST_ROWS, Caches, power_of_two
+from molspec.engine.cuda.caches import MOST_ROWS, power_of_two
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.packing import BLOCK_POSITIONS
@@ -28,20 +28,18 @@ class CudaSession(Session):
 
     A step copies its nodes in, replays the graph of the next size and copies log-probs out: one
     wait. Buffers grow to the largest step seen; a warm step allocates and captures nothing.
-
-    executors: of searches on the device; without them the host runs all.
     """
 
-    def __init__(self, caches: Caches, executors: Executors | None = None) -> None:
-        self._caches = caches
+    def __init__(self, executors: Executors) -> None:
         self._executors = executors
+        self._caches = caches = executors.caches
         caches.host_memories[:, 0] = 0  # all rows are free
         caches.forget_hidden_states()
         self._free_blocks = list(reversed(range(len(caches.memory_cache))))
 
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
         """The executor of a search whose rounds can run on the device; None for all others."""
-        return None if self._executors is None else self._executors.find(search, guess)
+        return self._executors.find(search, guess)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
         """Encode sources (ids with BOS and EOS if the model needs them) into free rows.
