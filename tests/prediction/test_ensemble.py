@@ -287,7 +287,10 @@ def test_models_that_differ_are_refused(name: str, tmp_path: Path) -> None:
         ("product+", "no model '': expected product or retro, or the path of a checkpoint"),
         (["product", 7], "name_or_path is 7: expected product or retro, or the path of a chec"),
         (b"product", "name_or_path is b'product': expected product or retro"),
-        ("product+retro", r"retro (there) and product (here) cannot be averaged: token "),
+        (
+            "product+retro",
+            r"retro (there) and product (here) cannot be averaged: task is 'retro' there",
+        ),
     ],
 )
 def test_a_wrong_member_is_named(name: Any, message: str) -> None:

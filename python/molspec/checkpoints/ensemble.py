@@ -54,6 +54,8 @@ def check_alike(names: Sequence[ModelName], checkpoints: Sequence[Checkpoint]) -
 
 
 def _difference(there: Checkpoint, here: Checkpoint) -> str | None:
+    if there.task != here.task:  # before the tokens, which differ for that reason
+        return f"task is {there.task!r} there and {here.task!r} here"
     tokens = difference(there.vocabulary.tokens, here.vocabulary.tokens)
     if tokens is not None:
         return tokens

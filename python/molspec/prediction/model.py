@@ -266,15 +266,13 @@ class Model:
         if options.drop_impossible and self.task is None:
             raise ValueError("drop_impossible is True: expected a model whose task is known")
         max_length = options.length_limit(self.spec.max_positions)
-        if options.min_length > max_length:
-            raise ValueError(
-                f"min_length is {options.min_length}: expected 1 to max_length {max_length}"
-            )
         if options.target_prefix is not None:
             self.reader.check_prefix(options.target_prefix, max_length)
         if options.drafter is not None:
             self.context.check(options.configuration)
-        return DecodeConfig(options, self.identity, canonical, max_length)
+        config = DecodeConfig(options, self.identity, canonical, max_length)
+        config.plan(options.batch_size)  # the search refuses settings that do not go together
+        return config
 
 
 def _drafters(checkpoint: Checkpoint, dtype: str, device: str) -> dict[str, Any]:
