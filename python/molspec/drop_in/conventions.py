@@ -132,7 +132,7 @@ def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> di
                 for each in product(orders.get(kind, permutations(_PROJECTIONS)), shared)
             )
             heads = f"{shared[0][0]} heads as before it," if len(shared) == 1 else "equal heads"
-            what = f"{name} is not attention of {heads} without anything else"
+            what = f"{name} is not attention of {heads} alone (without tanh of its scores)"
             order, convention = search(what, outer.entry, tried)
             orders[kind], shared = [order], [convention]
             for part, step in zip((*order, "output"), (*parts, outer), strict=True):

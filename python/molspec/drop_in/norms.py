@@ -50,14 +50,14 @@ def find_norms(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dic
         counts = " and ".join(f"{len(stack.norms)} in the {stack.name}" for stack in stacks)
         raise ValueError(
             f"the module has {counts} norms: expected one a layer's part, and equal ones at the "
-            "beginning and end of both"
+            "beginning and end of both, and none behind a part beside one before it, as Gemma has"
         )
     count, place, found, wrong = min(tried, key=lambda each: each[0])
     if wrong:
         raise ValueError(
             f"{wrong[0].name} is not as in a {place.norm}-norm model of {place.norm_kind} norms, "
             f"as {len(found) - count} of {len(found)} are; the nearest differs by "
-            f"{wrong[0].difference:.2g}"
+            f"{wrong[0].difference:.2g}{_unplaced(stacks)}"
         )
     eps = [norm.eps for norm in found if norm.step is not None]
     if max(eps) - min(eps) > _SAME_EPS:
@@ -66,6 +66,14 @@ def find_norms(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> dic
         if norm.step is not None:
             put(weights, norm.name, norm.step)
     return {**place._asdict(), "norm_eps": eps[0]}
+
+
+def _unplaced(stacks: Sequence[Stack]) -> str:
+    """A reason for a wrong norm: positions that one stack adds to the result of its first norm."""
+    without = [stack.name for stack in stacks if not stack.has_positions]
+    if len(without) != 1:
+        return ""
+    return f"; does the {without[0]} add positions behind a norm? The engine adds them before it"
 
 
 def _walk(stack: Stack, sublayers: Sequence[Sublayer], place: _Place) -> list[_Norm]:
