@@ -6,14 +6,16 @@
    gives at batch size 1: the same tokens and the same log-prob, to the bit, at batch sizes 1, 7 and
    32, each time in another order, and with two threads at batch size 7. With --small, a model that
    drafts is checked too, alone and with drafts from the tree or from --smallest. With --samples,
-   so many samples are drawn in place of greedy answers.
+   so many samples are drawn in place of greedy answers. With --prefix, answers begin with the
+   query's first tokens; with --min-length, none ends before.
 2. Native float32 agrees with PyTorch's float32: after every prefix of the native answer, the
    likeliest token of the training twin is the answer's next token. By induction the answer equals
    the twin's greedy decoding, at the cost of one pass instead of one a token. If a token differs,
    the twin's margin there, its best log-prob less its second best, must be below --margin: a tie
    that rounding decides. Each tie is listed.
 
-Every SET is MODEL=FILE; MODEL is a bundled model's name or a checkpoint's path. Sets are checked in
+Every SET is MODEL=FILE; MODEL is a bundled model's name, a checkpoint's path, or an ensemble, a+b,
+for which the first law is checked alone. Sets are checked in
 chunks. To continue a stopped run, take --offset and --limit from its last line. Exits with status 1
 if a guarantee is broken.
 """
@@ -25,10 +27,11 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +39,7 @@ from torch import Tensor
 from molspec import checkpoints
 from molspec._native import Decoded
 from molspec.checkpoints.bundled import locate
+from molspec.checkpoints.ensemble import members
 from molspec.decoding import Scheduler, Source, SourceRequest
 from molspec.drafting import (
     AnyDrafter,
@@ -89,22 +93,29 @@ class Subject:
     """A model in every dtype, and its twin."""
 
     def __init__(self, name: str, dtypes: Sequence[str]) -> None:
-        checkpoint = checkpoints.read(locate(name)).to("float32")
+        first, *others = (checkpoints.read(locate(each)).to("float32") for each in members(name))
+        checkpoint = first
         self.name = Path(name).name
         self.vocabulary = checkpoint.vocabulary
         self.task = checkpoint.task
-        self.models = {dtype: Model(checkpoint, dtype) for dtype in dtypes}
+        self.models = {dtype: Model(checkpoint, dtype, others=others) for dtype in dtypes}
+        self.is_ensemble = bool(others)
         self._context = next(iter(self.models.values())).context
         self.twin = Transformer(checkpoint.spec, pad_id=checkpoint.vocabulary.pad_id).eval()
         self.twin.load_state_dict(dict(checkpoint.weights))
 
-    def queries(self, texts: Sequence[str], findings: Findings) -> list[Query]:
-        """The sources of the queries; `findings` lists those that the model refuses."""
+    def queries(self, texts: Sequence[str], findings: Findings, prefix: int = 0) -> list[Query]:
+        """The sources of the queries, whose answers begin with their first `prefix` tokens.
+
+        `findings` lists those that the model refuses.
+        """
         model = next(iter(self.models.values()))
         queries: list[Query] = []
         for text in texts:
             try:
-                queries.append(Query(len(queries), model.reader.source(text)))
+                source = model.reader.source(text)
+                source = replace(source, prefix=source.token_ids[:prefix])
+                queries.append(Query(len(queries), source))
             except ValueError as error:
                 findings.refused.append(f"{self.name}: {text}: {error}")
         return queries
@@ -154,12 +165,15 @@ def check_drafting(
     subject: Subject,
     sources: Sequence[Query],
     compared: Mapping[str, AnyDrafter],
-    samples: int | None,
+    searched: Mapping[str, Any],
     findings: Findings,
 ) -> None:
-    """Compare every drafter, batch size and order with `none` at batch 1, in every dtype."""
+    """Compare every drafter, batch size and order with `none` at batch 1, in every dtype.
+
+    searched: options of the search.
+    """
     for dtype in subject.models:
-        alone = PredictOptions(samples=samples, drafter=NoDraft(), batch_size=1)
+        alone = PredictOptions(**searched, drafter=NoDraft(), batch_size=1)
         plain = subject.answers(dtype, sources, alone)
         for name, drafter in compared.items():
             for batch_size in BATCH_SIZES:
@@ -167,7 +181,7 @@ def check_drafting(
                     continue
                 label = f"{subject.name} {dtype} {name} batch {batch_size}"
                 shuffled = random.Random(batch_size).sample(sources, len(sources))
-                batched = PredictOptions(samples=samples, drafter=drafter, batch_size=batch_size)
+                batched = PredictOptions(**searched, drafter=drafter, batch_size=batch_size)
                 set_num_threads(2 if batch_size == 7 else 1)
                 found = subject.answers(dtype, shuffled, batched)
                 findings.checked[label] += sum(map(len, plain.values()))
@@ -256,6 +270,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, help="queries of a set; all if not given")
     parser.add_argument("--offset", type=int, default=0)
     parser.add_argument("--samples", type=int, help="samples to draw in place of greedy answers")
+    parser.add_argument("--prefix", type=int, default=0, help="tokens of the query to begin with")
+    parser.add_argument("--min-length", type=int, default=1, help="tokens of each answer")
     parser.add_argument("--small", help="a model that drafts")
     parser.add_argument("--smallest", help="a model that drafts for the small one")
     parser.add_argument("--chunk", type=int, default=100)
@@ -279,12 +295,15 @@ def _check_set(name: str, path: Path, options: argparse.Namespace, findings: Fin
     rows = PairTable(path, task=subject.task)
     queries = [row.query for row in islice(rows, options.offset, stop)]
     compared = drafters(options.small, options.smallest)
+    searched = {"samples": options.samples, "min_length": options.min_length}
+    changed = options.samples or options.prefix or options.min_length > 1
+    is_plain = not changed and not subject.is_ensemble
     begin = monotonic()
     for first in range(0, len(queries), options.chunk):
         chunk = queries[first : first + options.chunk]
-        sources = subject.queries(chunk, findings)
-        check_drafting(subject, sources, compared, options.samples, findings)
-        if "float32" in options.dtypes and options.samples is None:
+        sources = subject.queries(chunk, findings, options.prefix)
+        check_drafting(subject, sources, compared, searched, findings)
+        if "float32" in options.dtypes and is_plain:
             check_torch(subject, sources, options.margin, findings)
         print(
             f"{subject.name}: {first + len(chunk)} of {len(queries)} from {options.offset}, "

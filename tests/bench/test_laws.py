@@ -43,6 +43,18 @@ def test_samples_are_checked_with_draft_models(
     assert "102 answers checked, 0 violations" in text
 
 
+@pytest.mark.parametrize("flags", [["--prefix", "3"], ["--min-length", "9"], ["--samples", "2"]])
+def test_other_searches_and_ensembles_are_checked(
+    flags: list[str], arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints.write(tiny.checkpoint(2), tmp_path / "other")
+    both = f"{tmp_path / 'model'}+{arguments[0].replace('model', 'other', 1)}"
+    for name in (arguments[0], both):
+        assert laws.main([name, "--limit", "3", "--dtypes", "float32", *flags]) == 0
+        count = 24 * (2 if "--samples" in flags else 1)
+        assert f"{count} answers checked, 0 violations" in capsys.readouterr().out
+
+
 def test_a_drafter_that_changes_an_answer_is_reported(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
