@@ -176,6 +176,17 @@ Models of Hugging Face need none: `molspec.decode(model, ...)` and `molspec.comp
 them. The others need two functions; PAD is 0 there.
 
 ```python
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PAD = 0
+Encode = Callable[[Tensor], Any]
+Decode = Callable[[Tensor, Tensor, Tensor], Any]
+
+
 {code}
 ```
 """
@@ -184,7 +195,8 @@ them. The others need two functions; PAD is 0 there.
 def page(rows: Sequence[Measured], failures: Sequence[str]) -> str:
     """The page of the docs."""
     table = [_HEAD, ["---"] * 2 + ["---:"] * 7, *(row.cells() for row in rows)]
-    functions = dict.fromkeys(each.glue for each in PUBLISHED.values())
+    glues = dict.fromkeys(each.glue for each in PUBLISHED.values())
+    functions = (models.triangle, *glues)
     return _PAGE.format(
         sizes=f"{models.LAYERS} layers, width {models.WIDTH}, {models.HEADS} heads and "
         f"{models.INNER} inner positions",

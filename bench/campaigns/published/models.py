@@ -40,7 +40,7 @@ class Published:
     special: tuple[int, int, int] = (PAD, BOS, EOS)
 
 
-def _triangle(length: int) -> Tensor:
+def triangle(length: int) -> Tensor:
     """True where a position may look."""
     return torch.ones(length, length, dtype=torch.bool).tril()
 
@@ -107,7 +107,7 @@ def tutorial_glue(model: Any) -> tuple[Encode, Decode]:
         hidden = model.transformer.decoder(
             embedded(target, model.tgt_tok_emb),
             memory.transpose(0, 1),
-            tgt_mask=~_triangle(target.shape[1]),
+            tgt_mask=~triangle(target.shape[1]),
             memory_key_padding_mask=mask,
         )
         return model.generator(hidden).transpose(0, 1)
