@@ -180,6 +180,20 @@ def test_models_of_one_source_are_tested_too() -> None:
         decode((encode, decode_rows), PAIR, **IDS, drafter="none")
 
 
+def test_a_model_put_into_training_after_a_decode_is_tested_again() -> None:
+    model = plain()
+    functions = (
+        lambda ids: model.encode_src(ids, ids == PAD),
+        lambda ids, memory, padding: model.decode_tgt(ids, memory, padding),
+    )
+    expected = decode(functions, PAIR, **IDS)
+    model.train()
+    with pytest.raises(ValueError, match=r"call .eval\(\) on the module"):
+        decode(functions, PAIR, **IDS)
+    model.eval()
+    assert torch.equal(decode(functions, PAIR, **IDS).sequences, expected.sequences)
+
+
 def test_models_of_one_source_decode_one_at_a_time() -> None:
     model = plain()
 

@@ -133,9 +133,11 @@ def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> N
         (model, "CCCC", "target_prefix is 'CCCC': 4 tokens: expected at most 3, fewer than max_l"),
         (retro, "junk", "target_prefix is 'junk': not SMILES"),
         (retro, "C1CC", "target_prefix is 'C1CC': not a molecule"),
-        (retro, "C.C", r"target_prefix is 'C\.C': expected one molecule"),
-        (retro, "[Og]", r"target_prefix is '\[Og\]\.': not in the model's vocabulary"),
-        (retro, "CCCC", r"target_prefix is 'CCCC\.': 5 tokens: expected at most 3, fewer than"),
+        (retro, "C.C", r"target_prefix is 'C\.C': '\.' between molecules: expected one mol"),
+        (retro, "C>C", "target_prefix is 'C>C': '>' between molecules: expected one molecule"),
+        (model, "C" * 99, r"target_prefix is 'C{12}\.\.\.C{13}': 99 tokens: expected at most 3"),
+        (retro, "[Og]", r"target_prefix is '\[Og\]': not in the model's vocabulary"),
+        (retro, "CCCC", r"target_prefix is 'CCCC': 5 tokens: expected at most 3, fewer than"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             each.predict(["CCO"], target_prefix=value, max_length=4)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from reprlib import repr as shortened
 
 from molspec.common.task import Task
 from molspec.decoding import Source
@@ -125,32 +126,32 @@ class QueryReader:
 
     def check_prefix(self, prefix: str, max_length: int) -> None:
         """Raise ValueError, naming target_prefix, unless answers can begin with it."""
-        text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
-        self._target_ids(text, max_length)
+        try:
+            text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
+            self._target_ids(text, max_length)
+        except ValueError as error:
+            raise ValueError(f"target_prefix is {shortened(prefix)}: {error}") from error
 
     def _reactant(self, prefix: str) -> str:
         """The canonical SMILES of one molecule."""
-        try:
-            reactant = self.canonical(prefix.strip(" ."))
-        except ValueError as error:
-            raise ValueError(f"target_prefix is {prefix!r}: {error}") from error
-        if "." in reactant or ">" in reactant:
-            raise ValueError(f"target_prefix is {prefix!r}: expected one molecule")
+        reactant = self.canonical(prefix.strip(" ."))
+        for sign in ">.":
+            if sign in reactant:
+                raise ValueError(f"{sign!r} between molecules: expected one molecule")
         return reactant
 
     def _target_ids(self, target: str, max_length: int | None = None) -> list[int]:
         """The ids of a target; with max_length those of a text that targets begin with."""
-        name, end, limit = "target", self.spec.max_positions, "the model's longest target"
+        where, end, limit = "target: ", self.spec.max_positions, "the model's longest target"
         if max_length is not None:
-            name, end = f"target_prefix is {target!r}", max_length
-            limit = f"fewer than max_length {max_length}"
+            where, end, limit = "", max_length, f"fewer than max_length {max_length}"
         try:
             ids = self.vocabulary.encode(self._text(target, last_dot=max_length is not None))
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
+            raise ValueError(f"{where}{error}") from error
         bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
         begin = [] if bos_id is None else [bos_id]
-        _check_length(len(ids), end - 1 - len(begin), f"{name}: ", limit)
+        _check_length(len(ids), end - 1 - len(begin), where, limit)
         return [*begin, *ids]
 
     def _text(self, given: str, last_dot: bool = False) -> str:

@@ -47,7 +47,8 @@ class _Known:
     flaw: str | None = None
 
 
-#: By the object behind encode, by the object behind decode, by PAD and the shapes of the weights.
+#: By the object behind encode, by the object behind decode, by PAD, the shapes of the weights and
+#: whether any part is in training mode.
 _known: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, dict[Any, _Known]]]
 _known = weakref.WeakKeyDictionary()
 
@@ -70,7 +71,8 @@ def probe(
     owners = [getattr(part, "__self__", part) for part in parts]  # of a bound method
     modules = modules_behind(parts)
     shapes = tuple(weight.shape for module in modules for weight in module.parameters())
-    known = _known_of(owners[0], owners[-1], (model.pad_id, shapes))
+    trains = any(part.training for module in modules for part in module.modules())
+    known = _known_of(owners[0], owners[-1], (model.pad_id, shapes, trains))
     ids = {each for sequence in sequences for each in sequence} - known.ids
     long = max(sequences, key=len)
     # What no module is behind may have changed unseen.
