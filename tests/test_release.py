@@ -80,7 +80,7 @@ def _would_install(folder: Path, torch_version: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("version", ["2.11.0", "2.14.1+cu130", "2.99.0"])
+@pytest.mark.parametrize("version", ["2.11.0", "2.15.0+cu132", "2.99.0"])
 def test_pip_keeps_a_torch_that_is_new_enough(tmp_path: Path, version: str) -> None:
     done = _would_install(tmp_path, version)
     assert done.returncode == 0, done.stderr
@@ -104,6 +104,6 @@ def test_a_torch_that_cannot_load_the_operators_is_named(
     assert message.startswith(f"broken.so does not load with torch {torch.__version__}: ")
     assert "file too short" in message or "invalid ELF header" in message or "dlopen" in message
     assert message.endswith(
-        "; molspec needs torch 2.11 or later and was tried with 2.11 to 2.14: install one of "
+        "; molspec needs torch 2.11 or later and was tried with 2.11 to 2.15: install one of "
         "these, or build molspec again beside this one"
     )

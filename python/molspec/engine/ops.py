@@ -30,7 +30,7 @@ def _load(name: str) -> None:
     except OSError as error:
         raise ImportError(
             f"{name} does not load with torch {torch.__version__}: {error.__cause__ or error}; "
-            "molspec needs torch 2.11 or later and was tried with 2.11 to 2.14: install one of "
+            "molspec needs torch 2.11 or later and was tried with 2.11 to 2.15: install one of "
             "these, or build molspec again beside this one"
         ) from error
 
