@@ -18,10 +18,9 @@ class DraftLedger {
  public:
   // Whether there are columns left to lose: a share of those that decoding needs without drafts,
   // and as many as a few calls cost in any case.
-  bool pays() const { return lost_ <= 48 + 0.01 * needed_; }
-  // A path needs a row, BOS counted.
-  void need(size_t length) { needed_ += static_cast<double>(length); }
-  // A tree after a path costs the columns of its leaves' rows, less the path's own.
+  bool pays() const { return lost_ <= 48 + 0.03 * needed_; }
+  // A path needs a row, BOS counted; a tree after it costs the columns of its leaves' rows, less
+  // the path's own.
   void draft(const DraftTree& tree, size_t length) {
     std::vector<int32_t> depths;
     std::vector<bool> is_leaf(tree.token_ids.size(), true);
@@ -32,6 +31,7 @@ class DraftLedger {
     double columns = 0;
     for (size_t i = 0; i < depths.size(); ++i)
       if (is_leaf[i]) columns += static_cast<double>(length) + depths[i];
+    needed_ += static_cast<double>(length);
     lost_ += std::max(0.0, columns - static_cast<double>(length));
   }
   // Each confirmed token saves a row that ends with it.

@@ -100,12 +100,9 @@ class SequenceSearch final : public Search {
   const DraftTree& own_drafts(const Sequence& sequence) {
     const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
     DraftTree& tree = found->second;
-    const size_t length = sequence.token_ids.size() + 1;
-    if (is_new && (ledger_ == nullptr || ledger_->pays())) {
-      drafter_->propose(sequence.token_ids, tree);
-      if (ledger_) ledger_->draft(tree, length);
-    }
-    if (is_new && ledger_) ledger_->need(length);
+    if (!is_new) return tree;
+    if (!ledger_ || ledger_->pays()) drafter_->propose(sequence.token_ids, tree);
+    if (ledger_) ledger_->draft(tree, sequence.token_ids.size() + 1);
     return tree;
   }
 
