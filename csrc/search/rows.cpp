@@ -50,8 +50,11 @@ std::vector<RowsCall> TokenRows::calls(const TokenTree::StagedNode* nodes, size_
     require(node.position >= 0 && node.path_begin >= 0 &&
                 static_cast<size_t>(node.path_begin) + node.position < path_count,
             "path_begin", node.path_begin, "a path within path_slots");
-  const int32_t last = path_count == 0 ? -1 : *std::ranges::max_element(paths);
-  token_ids_.resize(std::max(token_ids_.size(), static_cast<size_t>(last + 1)));
+  if (!paths.empty()) {
+    const auto [least, most] = std::ranges::minmax(paths);
+    require(least >= 0, "path_slots", least, "slots of at least 0");
+    token_ids_.resize(std::max(token_ids_.size(), static_cast<size_t>(most) + 1));
+  }
   std::vector<int32_t> index(token_ids_.size(), kNotStaged);  // among the staged nodes, by slot
   std::vector<bool> is_parent(node_count);
   for (size_t i = 0; i < node_count; ++i) {

@@ -121,5 +121,7 @@ def test_paths_beyond_the_slots_are_refused() -> None:
     nodes = np.array([[5, 1, 0, 0]], dtype=np.int32)
     with pytest.raises(ValueError, match="path_begin is 0: expected a path within path_slots"):
         TokenRows().calls(nodes, np.zeros(1, dtype=np.int32), options)
+    with pytest.raises(ValueError, match="path_slots is -1: expected slots of at least 0"):
+        TokenRows().calls(nodes, np.array([0, -1], dtype=np.int32), options)
     with pytest.raises(ValueError, match="nodes and path_slots"):
         TokenRows().calls(nodes[:, :3], np.zeros(2, dtype=np.int32), options)
