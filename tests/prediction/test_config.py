@@ -127,7 +127,7 @@ def test_settings_are_those_of_files_written_before(
     expected = {**SHARED, **differing}
     assert config.settings("product") == expected
     assert list(config.settings("product"))[-1] == "drafter"
-    if not config.drafts_decide:
+    if not config.options.drafts_decide:
         del expected["batch_size"], expected["drafter"]
     assert config.answer_settings("product") == expected
     _settings_digest.cache_clear()

@@ -280,7 +280,7 @@ def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> Predict
     drafts = _CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS
     # The sessions of Hugging Face's models have a cache. Drafts that decide answers must not depend
     # on other queries.
-    if not is_hugging_face(model) and made.verification == "strict":
+    if not (is_hugging_face(model) or made.drafts_decide):
         drafts = PathsDraft(**vars(drafts))
     return replace(made, drafter=drafts)
 

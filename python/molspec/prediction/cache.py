@@ -166,7 +166,7 @@ class AnswerCache:
         self.misses += len(new)
         self.hits += len(keys) - len(new)
         if new:
-            if not config.drafts_decide:  # else the batch chooses the drafter, which decides too
+            if not config.options.drafts_decide:  # else the batch chooses the drafter
                 size = min(config.options.batch_size, len(new))
                 config = model.decode_config(replace(config.options, batch_size=size))
             answers = dict(zip(new, model.predict_stream(list(new.values()), config), strict=True))

@@ -78,15 +78,10 @@ class DecodeConfig:
     def _chosen(self, options: PredictOptions) -> AnyConfiguration:
         return chosen_drafter(options, self.identity.device, self.identity.decoder_bytes)
 
-    @property
-    def drafts_decide(self) -> bool:
-        """Whether answers depend on the drafts."""
-        return self.options.verification != "strict" or self.options.search == "sbs"
-
     @cached_property
     def deciding(self) -> DecodeConfig | None:
         """The part that decides answers; None if a drafter of any kind is part of it."""
-        if self.drafts_decide:
+        if self.options.drafts_decide:
             known = isinstance(self.options.drafter, str | Drafting | HeadsDraft | None)
             return self if known else None
         unset: dict[str, Any] = dict.fromkeys(("drafter", *DRAFT_COUNTS))
@@ -117,7 +112,7 @@ class DecodeConfig:
     def answer_settings(self, model: str) -> dict[str, Any]:
         """The part of `settings` that decides answers: a job of predictions resumes by it."""
         settings = (self.deciding or self).settings(model)
-        if not self.drafts_decide:
+        if not self.options.drafts_decide:
             del settings["batch_size"], settings["drafter"]
         return settings
 

@@ -407,13 +407,18 @@ class PredictOptions:
             return "sampling" if self.replacement else "stochastic"
         return "greedy" if self.is_greedy else self.beam or "exact"
 
+    @property
+    def drafts_decide(self) -> bool:
+        """Whether answers depend on the drafts."""
+        return self.verification != "strict" or self.search == "sbs"
+
     def _check_drafter(self) -> None:
         if self.drafter is None and not self._counts:
             return
-        search, ahead = self.search, _UNFIT.get(self.search) is _NOT_AHEAD
+        search, unfit = self.search, _UNFIT.get(self.search)
+        ahead = unfit == _NOT_AHEAD
 
         def fits(drafter: object) -> bool:
-            unfit = _UNFIT.get(search)
             return isinstance(drafter, NoDraft) if unfit is None else not isinstance(drafter, unfit)
 
         if (ahead and self.drafter in (None, "tree")) or fits(self.configuration):
@@ -421,7 +426,7 @@ class PredictOptions:
         names = [each for each in DRAFTERS if fits(resolve(each)) or (ahead and each == "tree")]
         named = _NAMES.get(search, f"beam {search!r}")
         takes = ", ".join(repr(name) for name in names if "+" not in name)
-        takes += ", a LookAhead" * ahead + " or a Drafter" * (search in _UNFIT)
+        takes += ", a LookAhead" * ahead + " or a Drafter" * (unfit is not None)
         raise ValueError(f"drafter is {self.drafter!r}: {named} takes {takes}")
 
     @property
