@@ -169,8 +169,14 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (write_file("config.json", "[]"), "config.json holds a list: expected an object"),
     (write_file("vocabulary.json", "C O"), "vocabulary.json is not JSON: Expecting"),
     (write_file("vocabulary.json", "{}"), "vocabulary fields are none: expected tokens, pad_id"),
-    (in_json("config.json", format="other"), "says format 'other', version 1: expected"),
-    (in_json("config.json", format_version=2), "'molspec', version 2: expected 'molspec', 1"),
+    (
+        in_json("config.json", format="other"),
+        "config.json says format 'other', version 1: expected",
+    ),
+    (
+        in_json("config.json", format_version=2),
+        "says format 'molspec', version 2: expected 'molspec', 1",
+    ),
     (in_json("config.json", spec=None), "config.json has no spec"),
     (change_spec(heads=2), "unknown model fields: heads"),
     (change_spec(head_count=3), "d_model is 8: expected a multiple of head_count 3"),
@@ -180,7 +186,10 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (write_file("config.json", DEEP), "config.json is nested too deeply"),
     (write_file("vocabulary.json", DEEP), "vocabulary.json is nested too deeply"),
     (change_spec(feed_forward=13), r"has shape \(12, 8\): expected \(13, 8\)"),
-    (lambda path: (path / "vocabulary.json").unlink(), "y.json: No such file or directory$"),
+    (
+        lambda path: (path / "vocabulary.json").unlink(),
+        "vocabulary.json: No such file or directory$",
+    ),
     (
         in_json("vocabulary.json", tokens=list(TOKENS[:-1])),
         "the vocabulary has 6 tokens, but the source embedding has 7 rows",

@@ -216,6 +216,20 @@ def test_a_job_reads_its_checkpoint_once(
     assert read_paths == [Path("model")]
 
 
+def test_evaluate_refuses_other_settings(run: Run, loaded: Loaded, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    command = ("evaluate", str(write_table(tmp_path)), "--output", str(output))
+    assert run(*command) == 0
+    before = output.read_text()
+    assert run(*command, "--n-best", "2") == 2
+    assert (run.out, run.err) == (
+        "",
+        f"molspec: n_best is 2, but {output} holds an evaluation with 1: "
+        "take another file to begin anew\n",
+    )
+    assert output.read_text() == before
+
+
 WRONG_USE = {
     "predcit": "No such command 'predcit'. Did you mean 'predict'?",
     "predict C --output ''": "'': No such file or directory",

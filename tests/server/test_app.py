@@ -47,6 +47,8 @@ def test_a_server_with_a_stopped_or_stuck_worker_is_not_ready(
         monkeypatch.setattr(stuck, name, value)
         ready = client.get("/readyz")
         assert (ready.status_code, ready.json()["models"][model]) == (503, False)
+        if name == "_began":
+            assert ready.json()["models"] == {"retro": True, "other": False}
         if name == "_stopping":
             refused = client.post("/v1/predict", json={"model": "other", "queries": ["C"]})
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
@@ -116,7 +118,11 @@ def guarded() -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("sent", "answer"),
-    [(b"", b""), (b"GET /healthz HTTP/1.1\r\nHost: a\r\n", b""), (_BODY, b"HTTP/1.1 408 ")],
+    [
+        (b"", b""),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\n", b""),
+        (_BODY, b"HTTP/1.1 408 Request Timeout\r\n"),
+    ],
 )
 def test_an_incomplete_request_is_closed(
     url: str, monkeypatch: pytest.MonkeyPatch, sent: bytes, answer: bytes
