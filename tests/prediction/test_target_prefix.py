@@ -88,9 +88,9 @@ def test_a_model_of_products_writes_the_text_first(model: Model) -> None:
         results = each.predict(tiny.QUERIES[:5], 3, target_prefix=" CC( ", max_length=20)
         for answer in (answer for result in results for answer in result.predictions):
             assert answer.smiles.startswith("CC(")
-    free = model.predict(["CCO"], max_length=20)[0].predictions[0]
-    begin = free.smiles[:3]
-    same = model.predict(["CCO"], max_length=20, target_prefix=begin)[0].predictions[0]
+    query = "O=C(O)c1ccccc1"
+    free = model.predict([query], max_length=20)[0].predictions[0]
+    same = model.predict([query], max_length=20, target_prefix=free.smiles[:2])[0].predictions[0]
     assert (same.smiles, same.log_prob) == (free.smiles, free.log_prob)
     assert free.log_prob_after_prefix is None
 
@@ -131,6 +131,8 @@ def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> N
         (model, "", "target_prefix is '': empty"),
         (model, "CS", "target_prefix is 'CS': not in the model's vocabulary: 'S'"),
         (model, "CCCC", "target_prefix is 'CCCC': 4 tokens: expected at most 3, fewer than max_l"),
+        (model, "CC)", r"target_prefix is 'CC\)': no molecule's SMILES begins with it"),
+        (model, "C=)", r"target_prefix is 'C=\)': no molecule's SMILES begins with it"),
         (retro, "junk", "target_prefix is 'junk': not SMILES"),
         (retro, "C1CC", "target_prefix is 'C1CC': not a molecule"),
         (retro, "C.C", r"target_prefix is 'C\.C': '\.' between molecules: expected one mol"),

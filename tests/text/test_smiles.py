@@ -15,7 +15,9 @@ from molspec.text import (
     TokenizationError,
     canonical_query,
     canonicalise,
+    check_beginning,
     check_smiles,
+    tokenize,
 )
 from molspec.text.smiles import _written
 from tests.refusals import refused
@@ -47,6 +49,22 @@ def test_error_gives_the_reason_of_rdkit(smiles: str, reason: str) -> None:
     assert str(caught.value) == "not a molecule to RDKit: " + (
         reason if CAPTURES else "it gives no reason"
     )
+
+
+@pytest.mark.parametrize("smiles", SMILES[::20])
+def test_every_beginning_of_a_smiles_can_begin_one(smiles: str) -> None:
+    tokens = tokenize(smiles)
+    for count in range(1, len(tokens) + 1):
+        check_beginning("".join(tokens[:count]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["CC)", "C((", "(C", ")", "=C", "C(=)", "C==", "C11", "C..", "C(C)(C)(C)(C)C", "F(C)C"],
+)
+def test_a_text_that_begins_no_smiles_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSmilesError, match=r"^no molecule's SMILES begins with it$"):
+        check_beginning(text)
 
 
 def test_invalid_smiles_are_refused_without_a_captured_log(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from molspec.text import (
     aligned_spellings,
     canonical_sides,
     canonicalise,
+    check_beginning,
     check_notation,
     check_sides,
     check_text,
@@ -129,6 +130,9 @@ class QueryReader:
         try:
             text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
             self._target_ids(text, max_length)
+            if self.reads_smiles:
+                for side in filter(None, self._text(text, last_dot=True).split(">")):
+                    check_beginning(side)
         except ValueError as error:
             raise ValueError(f"target_prefix is {shortened(prefix)}: {error}") from error
 

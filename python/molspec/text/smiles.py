@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -36,6 +37,10 @@ _NAME = re.compile(r"(?=[^ ]*[adefghijkmqtuvwxyz])[A-Za-z\d][A-Za-z\d ,'()-]{3,}
 INCHIKEY = re.compile(r"[A-Z]{14}-[A-Z]{10}-[A-Z]")
 _LONG_RING = re.compile(r"%\((\d\d)\)")
 _HYDROGEN = ("[HH]", "[H][H]")
+#: Tokens that an atom follows.
+_BEFORE_ATOMS = frozenset("(.-=#$:/\\~")
+#: What RDKit checks of a molecule whose rings are not complete.
+_VALENCES = Chem.SanitizeFlags.SANITIZE_CLEANUP | Chem.SanitizeFlags.SANITIZE_PROPERTIES
 
 #: RDKit has one log for the process, so only one thread at a time may redirect it.
 _log_lock = RLock()
@@ -172,6 +177,22 @@ def check_sides(sides: Sequence[str]) -> None:
             ends = (bond.GetBeginAtom(), bond.GetEndAtom())
             if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
                 raise InvalidSmilesError(f"a bond ~ at a metal: {side}: expected a dot, or a bond")
+
+
+def check_beginning(text: str) -> None:
+    """Raise InvalidSmilesError if no SMILES begins with the tokens of `text`.
+
+    Branches and rings may be open. They are closed here, with dummy atoms, so that RDKit can judge.
+    """
+    tokens = tokenize(text)
+    numbers = Counter(token for token in tokens if token.isdigit() or token[0] == "%")
+    closed = text + "*" * (tokens[-1] in _BEFORE_ATOMS)
+    closed += ")" * (tokens.count("(") - tokens.count(")"))
+    closed += "".join(f".*{number}" for number, count in numbers.items() if count % 2)
+    with quiet():
+        molecule = Chem.MolFromSmiles(closed, sanitize=False)
+        if molecule is None or Chem.SanitizeMol(molecule, _VALENCES, catchErrors=True):
+            raise InvalidSmilesError("no molecule's SMILES begins with it")
 
 
 def with_dots(text: str) -> str:
