@@ -81,6 +81,7 @@ void Batch::plan(const std::vector<AdmittedTree>& proposed) {
   for (const AdmittedTree& tree : proposed) trees.push_back(tree.for_vocabulary(model_->roles()));
   proposed_.swap(trees);
   tree_.clear_staged();
+  ledger_.step();
   const DraftTree* next = proposed_.data();
   for (Query& query : rows_) {
     if (!query.live) continue;

@@ -13,34 +13,51 @@
 namespace molspec {
 
 // Counts the columns of a batch's rows. Such a module evaluates every path of a tree as a row from
-// its first token, so trees that it does not confirm cost several times the plain loop.
+// its first token, and pads the others to it, so trees that it does not confirm cost several times
+// the plain loop. So do queries that are ahead of the others, if few are.
 class DraftLedger {
  public:
-  // Whether there are columns left to lose: a share of those that decoding needs without drafts,
-  // and as many as a few calls cost in any case.
-  bool pays() const { return lost_ <= 48 + 0.03 * needed_; }
-  // A path needs a row, BOS counted; a tree after it costs the columns of its leaves' rows, less
-  // the path's own.
+  // Whether there are columns left to lose on another row of this length: a share of those that
+  // decoding needs without drafts, and as many as a few calls cost in any case.
+  bool pays(size_t length) const {
+    return spent_ + step_.padded() + static_cast<double>(length) <= 64 + 1.03 * needed_;
+  }
+  // Begins another step.
+  void step() {
+    spent_ += step_.padded();
+    step_ = {};
+  }
+  // A path needs a row, BOS counted; with a tree after it, a row to each leaf.
   void draft(const DraftTree& tree, size_t length) {
+    needed_ += static_cast<double>(length);
     std::vector<int32_t> depths;
     std::vector<bool> is_leaf(tree.token_ids.size(), true);
     for (const int32_t parent : tree.parents) {
       depths.push_back(parent == DraftTree::kRoot ? 1 : depths[parent] + 1);
       if (parent != DraftTree::kRoot) is_leaf[parent] = false;
     }
-    double columns = 0;
+    if (depths.empty()) step_.add(length);
     for (size_t i = 0; i < depths.size(); ++i)
-      if (is_leaf[i]) columns += static_cast<double>(length) + depths[i];
-    needed_ += static_cast<double>(length);
-    lost_ += std::max(0.0, columns - static_cast<double>(length));
+      if (is_leaf[i]) step_.add(length + static_cast<size_t>(depths[i]));
   }
   // Each confirmed token saves a row that ends with it.
   void confirm(size_t count, size_t length) {
-    for (size_t i = 1; i <= count; ++i) lost_ -= static_cast<double>(length + i);
+    for (size_t i = 1; i <= count; ++i) needed_ += static_cast<double>(length + i);
   }
 
  private:
-  double needed_ = 0, lost_ = 0;
+  struct Columns {
+    double rows = 0, longest = 0, sum = 0;
+    void add(size_t length) {
+      ++rows;
+      longest = std::max(longest, static_cast<double>(length));
+      sum += static_cast<double>(length);
+    }
+    // Rows of other lengths are padded, or evaluated in a second call.
+    double padded() const { return std::min(rows * longest, sum + 64); }
+  };
+  double needed_ = 0, spent_ = 0;
+  Columns step_;
 };
 
 }  // namespace molspec

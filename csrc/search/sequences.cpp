@@ -101,8 +101,9 @@ class SequenceSearch final : public Search {
     const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
     DraftTree& tree = found->second;
     if (!is_new) return tree;
-    if (!ledger_ || ledger_->pays()) drafter_->propose(sequence.token_ids, tree);
-    if (ledger_) ledger_->draft(tree, sequence.token_ids.size() + 1);
+    const size_t length = sequence.token_ids.size() + 1;
+    if (!ledger_ || ledger_->pays(length)) drafter_->propose(sequence.token_ids, tree);
+    if (ledger_) ledger_->draft(tree, length);
     return tree;
   }
 
