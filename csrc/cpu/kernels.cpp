@@ -11,6 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(__linux__) && defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #include <cerrno>
 #include <cstdlib>
@@ -28,6 +32,8 @@ extern const Kernels kernels_avx512;
 extern const Kernels kernels_avx512_vnni;
 extern const Kernels kernels_avx512_bf16;
 extern const Kernels kernels_avx512_amx;
+#elif defined(__linux__) && defined(__aarch64__)
+extern const Kernels kernels_neon_dotprod;
 #endif
 
 namespace {
@@ -86,11 +92,13 @@ const Kernels& choose() {
   if (fits(kernels_avx512, avx512)) return kernels_avx512;
   if (fits(kernels_avx2_vnni, avx2 && has_avx_vnni())) return kernels_avx2_vnni;
   if (fits(kernels_avx2, avx2)) return kernels_avx2;
+#elif defined(__linux__) && defined(__aarch64__)
+  if (fits(kernels_neon_dotprod, getauxval(AT_HWCAP) & HWCAP_ASIMDDP)) return kernels_neon_dotprod;
 #endif
   if (fits(kernels_portable, true)) return kernels_portable;
   throw std::runtime_error(std::string("MOLSPEC_INSTRUCTION_SET is '") + wanted +
                            "': expected portable, avx2, avx2_vnni, avx512, avx512_vnni, "
-                           "avx512_bf16 or avx512_amx, and a processor that has it" +
+                           "avx512_bf16, avx512_amx or neon_dotprod, and a processor that has it" +
                            (amx_fault.empty() ? "" : "; " + amx_fault));
 }
 

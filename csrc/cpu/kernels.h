@@ -33,8 +33,8 @@ struct LinearProblem {
   Activation activation;
   float* out;  // [rows, out_stride], rounded up to whole panels
   int64_t out_stride;
-  uint8_t* rounded;  // [rows, in_size] as bfloat16, as floats of its precision, or as int8 with 128
-                     // added
+  uint8_t* rounded;   // [rows, in_size] as bfloat16, as floats of its precision, or as int8, on
+                      // x86 with 128 added
   float* row_scales;  // [rows], of int8
 };
 

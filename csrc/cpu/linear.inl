@@ -164,9 +164,8 @@ struct Bfloat16 : FloatSums {
 #endif
 
 // Inputs are rounded row by row to 255 steps of row_scale; weights are rounded column by column.
-// Sums of bytes are exact, so their order does not matter. The processor multiplies unsigned by
-// signed bytes: inputs have 128 added, and `offsets` subtracts the effect. Both may exceed 32 bits,
-// their difference does not (ops/model.h).
+// Sums of bytes are exact, so their order does not matter. Where inputs have kByteOffset added,
+// `offsets` subtracts the effect. Both may exceed 32 bits, their difference does not (ops/model.h).
 struct Int8 {
   using Weight = int8_t;
   using Input = uint8_t;
@@ -179,7 +178,8 @@ struct Int8 {
     Column(const LinearProblem& problem, int64_t column)
         : scales(load(problem.scales + column)), offsets(load_integers(problem.offsets + column)) {}
     f32x16 value(const LinearProblem& problem, int64_t row, i32x16 sum) const {
-      return as_floats(sum - offsets) * (broadcast(problem.row_scales[row]) * scales);
+      if (kByteOffset) sum = sum - offsets;
+      return as_floats(sum) * (broadcast(problem.row_scales[row]) * scales);
     }
   };
   static const uint8_t* input(const LinearProblem& problem, int64_t row) {
@@ -288,17 +288,20 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   const typename Type::Input* in[kRows];
   for (int i = 0; i < kRows; ++i) in[i] = Type::input(problem, row + i);
 
-  RegisterSums<typename Type::Sum, kRows> sums;
+  typename Type::Sum sums[kRows][kTileVectors];
   for (int i = 0; i < kRows; ++i)
-    for (int v = 0; v < kTileVectors; ++v) sums.sums[i][v] = Type::zero();
+    for (int v = 0; v < kTileVectors; ++v) sums[i][v] = Type::zero();
   for (int64_t step = 0; step < steps; ++step) {
     for (int v = 0; v < kTileVectors; ++v)
       __builtin_prefetch(reinterpret_cast<const char*>(weights) + kBytesAhead + v * 64);
-    Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums.sums);
+    Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums);
     weights += kPanelColumns * Type::kStep;
   }
+  RegisterSums<typename Type::Sum, kRows> whole;  // indexed, so not in registers above
+  for (int i = 0; i < kRows; ++i)
+    for (int v = 0; v < kTileVectors; ++v) whole.sums[i][v] = sums[i][v];
 
-  finish<Type>(problem, row, static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes, sums);
+  finish<Type>(problem, row, static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes, whole);
 }
 
 // The outer loop is over panels: a panel of weights is read from memory once and stays in cache.

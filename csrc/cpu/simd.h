@@ -1,8 +1,8 @@
-// Sixteen float lanes on every processor: one AVX-512 register, two AVX2 registers or a plain
-// array. Kernels are written once for this type and compiled for every instruction set. Every
-// operation rounds lane by lane, and reductions add lanes in a fixed order, so all instruction sets
-// with fused multiply-add (AVX2, AVX-512, 64-bit ARM) give the same bits; other portable code
-// rounds a product before adding it.
+// Sixteen float lanes on every processor: one AVX-512 register, two of AVX2 or four of the
+// compiler's own vectors. Kernels are written once for this type and compiled for every instruction
+// set. Every operation rounds lane by lane, and reductions add lanes in a fixed order, so all
+// instruction sets with fused multiply-add (AVX2, AVX-512, 64-bit ARM) give the same bits; other
+// portable code rounds a product before adding it.
 //
 // Included only by kernel_table.cpp. No standard templates here: the linker might keep a copy that
 // was compiled for a newer processor.
@@ -14,11 +14,21 @@
 #include <string.h>
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 namespace {
 
 constexpr int kLanes = 16;
+
+// x86 multiplies unsigned bytes by signed ones, ARM signed ones only: what rounded inputs have
+// added.
+#if defined(__ARM_NEON)
+constexpr int kByteOffset = 0;
+#else
+constexpr int kByteOffset = 128;
+#endif
 
 #if defined(__AVX512F__)
 
@@ -213,107 +223,147 @@ inline void store_as_bytes(uint8_t* to, f32x16 a) {
 
 #else
 
-struct f32x16 {
-  float lane[kLanes];
+// The compiler's own vectors: NEON on ARM, SSE on x86.
+typedef float floats __attribute__((vector_size(16)));
+typedef int32_t integers __attribute__((vector_size(16)));
+typedef uint32_t words __attribute__((vector_size(16)));
+
+template <typename Four>
+struct Lanes {
+  Four a, b, c, d;
 };
-template <typename Function>
-inline f32x16 each_lane(Function function) {
-  f32x16 result;
-  for (int i = 0; i < kLanes; ++i) result.lane[i] = function(i);
-  return result;
+using f32x16 = Lanes<floats>;
+using i32x16 = Lanes<integers>;
+
+template <typename Four>
+inline Four four_of(const void* from) {
+  Four four;
+  memcpy(&four, from, sizeof(four));
+  return four;
 }
-inline f32x16 load(const float* from) {
-  return each_lane([=](int i) { return from[i]; });
+// Part by part: the compiler keeps in memory what is copied as a whole.
+template <typename Four>
+inline Lanes<Four> load_lanes(const void* from) {
+  const char* parts = static_cast<const char*>(from);
+  return {four_of<Four>(parts), four_of<Four>(parts + 16), four_of<Four>(parts + 32),
+          four_of<Four>(parts + 48)};
 }
-inline void store(float* to, f32x16 a) { memcpy(to, a.lane, sizeof(a.lane)); }
-inline f32x16 broadcast(float a) {
-  return each_lane([=](int) { return a; });
+inline floats fours(float a) { return floats{a, a, a, a}; }
+
+inline f32x16 load(const float* from) { return load_lanes<floats>(from); }
+inline void store(float* to, f32x16 x) {
+  memcpy(to, &x.a, sizeof(x.a));
+  memcpy(to + 4, &x.b, sizeof(x.b));
+  memcpy(to + 8, &x.c, sizeof(x.c));
+  memcpy(to + 12, &x.d, sizeof(x.d));
 }
-inline f32x16 operator+(f32x16 a, f32x16 b) {
-  return each_lane([&](int i) { return a.lane[i] + b.lane[i]; });
+inline f32x16 broadcast(float a) { return {fours(a), fours(a), fours(a), fours(a)}; }
+inline f32x16 operator+(f32x16 x, f32x16 y) { return {x.a + y.a, x.b + y.b, x.c + y.c, x.d + y.d}; }
+inline f32x16 operator-(f32x16 x, f32x16 y) { return {x.a - y.a, x.b - y.b, x.c - y.c, x.d - y.d}; }
+inline f32x16 operator*(f32x16 x, f32x16 y) { return {x.a * y.a, x.b * y.b, x.c * y.c, x.d * y.d}; }
+inline f32x16 operator/(f32x16 x, f32x16 y) { return {x.a / y.a, x.b / y.b, x.c / y.c, x.d / y.d}; }
+inline floats max(floats x, floats y) { return x > y ? x : y; }
+inline floats min(floats x, floats y) { return x < y ? x : y; }
+inline f32x16 max(f32x16 x, f32x16 y) {
+  return {max(x.a, y.a), max(x.b, y.b), max(x.c, y.c), max(x.d, y.d)};
 }
-inline f32x16 operator-(f32x16 a, f32x16 b) {
-  return each_lane([&](int i) { return a.lane[i] - b.lane[i]; });
+inline f32x16 min(f32x16 x, f32x16 y) {
+  return {min(x.a, y.a), min(x.b, y.b), min(x.c, y.c), min(x.d, y.d)};
 }
-inline f32x16 operator*(f32x16 a, f32x16 b) {
-  return each_lane([&](int i) { return a.lane[i] * b.lane[i]; });
-}
-inline f32x16 operator/(f32x16 a, f32x16 b) {
-  return each_lane([&](int i) { return a.lane[i] / b.lane[i]; });
-}
-inline f32x16 max(f32x16 a, f32x16 b) {
-  return each_lane([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
-}
-inline f32x16 min(f32x16 a, f32x16 b) {
-  return each_lane([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
-}
-inline f32x16 multiply_add(f32x16 a, f32x16 b, f32x16 c) {
-#if defined(__FP_FAST_FMAF)
-  return each_lane([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
+inline floats multiply_add(floats x, floats y, floats z) {
+#if defined(__ARM_NEON) && defined(__clang__)
+  return vfmaq_f32(z, x, y);
+#elif defined(__ARM_NEON)
+  // Not the intrinsic: gcc 12 keeps a tile's sums in memory around it.
+  asm("fmla %0.4s, %1.4s, %2.4s" : "+w"(z) : "w"(x), "w"(y));
+  return z;
+#elif defined(__FP_FAST_FMAF)
+  for (int i = 0; i < 4; ++i) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
+  return z;
 #else
-  return each_lane([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+  return x * y + z;
 #endif
 }
-inline f32x16 keep_first(f32x16 a, int count, float other) {
-  return each_lane([&](int i) { return i < count ? a.lane[i] : other; });
+inline f32x16 multiply_add(f32x16 x, f32x16 y, f32x16 z) {
+  return {multiply_add(x.a, y.a, z.a), multiply_add(x.b, y.b, z.b), multiply_add(x.c, y.c, z.c),
+          multiply_add(x.d, y.d, z.d)};
 }
-inline float from_bits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
+inline f32x16 keep_first(f32x16 x, int count, float other) {
+  const integers limit = {count, count, count, count};
+  const integers lane = {0, 1, 2, 3};
+  const floats rest = fours(other);
+  return {lane < limit ? x.a : rest, lane + 4 < limit ? x.b : rest, lane + 8 < limit ? x.c : rest,
+          lane + 12 < limit ? x.d : rest};
 }
-inline f32x16 scale_by_power(f32x16 a, f32x16 n) {
-  return each_lane([&](int i) {
-    return a.lane[i] *
-           from_bits(static_cast<uint32_t>(static_cast<int32_t>(n.lane[i]) + 127) << 23);
-  });
+inline floats power_of_two(floats n) {
+  return (floats)((__builtin_convertvector(n, integers) + 127) << 23);
+}
+inline f32x16 scale_by_power(f32x16 x, f32x16 n) {
+  return {x.a * power_of_two(n.a), x.b * power_of_two(n.b), x.c * power_of_two(n.c),
+          x.d * power_of_two(n.d)};
 }
 inline f32x16 load_even_bfloat16(const uint16_t* from) {
-  return each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i]) << 16); });
+  const auto x = load_lanes<words>(from);
+  return {(floats)(x.a << 16), (floats)(x.b << 16), (floats)(x.c << 16), (floats)(x.d << 16)};
 }
 inline f32x16 load_odd_bfloat16(const uint16_t* from) {
-  return each_lane([=](int i) { return from_bits(static_cast<uint32_t>(from[2 * i + 1]) << 16); });
+  const auto x = load_lanes<words>(from);
+  const words upper = words{} + 0xffff0000u;
+  return {(floats)(x.a & upper), (floats)(x.b & upper), (floats)(x.c & upper),
+          (floats)(x.d & upper)};
 }
 
-struct i32x16 {
-  int32_t lane[kLanes];
-};
-// The sum's lowest 32 bits.
-inline int32_t wrapped(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
-}
-inline i32x16 zeros() { return {}; }
+inline i32x16 zeros() { return {integers{}, integers{}, integers{}, integers{}}; }
 inline i32x16 broadcast_bytes(const uint8_t* from) {
-  i32x16 bytes;
-  for (int i = 0; i < kLanes; ++i) memcpy(&bytes.lane[i], from, sizeof(bytes.lane[i]));
-  return bytes;
+  int32_t four;
+  memcpy(&four, from, sizeof(four));
+  const integers bytes = {four, four, four, four};
+  return {bytes, bytes, bytes, bytes};
 }
-inline i32x16 add_products(i32x16 sum, i32x16 a, i32x16 b) {
-  for (int i = 0; i < kLanes; ++i) {
-    uint8_t left[4];
-    int8_t right[4];
-    memcpy(left, &a.lane[i], sizeof(left));
-    memcpy(right, &b.lane[i], sizeof(right));
-    for (int k = 0; k < 4; ++k) sum.lane[i] = wrapped(sum.lane[i], left[k] * right[k]);
-  }
+inline i32x16 load_integers(const void* from) { return load_lanes<integers>(from); }
+// Lowest 32 bits, which signed integers need not keep.
+inline integers wrapped(words a) { return (integers)a; }
+inline i32x16 operator-(i32x16 x, i32x16 y) {
+  return {wrapped((words)x.a - (words)y.a), wrapped((words)x.b - (words)y.b),
+          wrapped((words)x.c - (words)y.c), wrapped((words)x.d - (words)y.d)};
+}
+inline f32x16 as_floats(i32x16 x) {
+  return {__builtin_convertvector(x.a, floats), __builtin_convertvector(x.b, floats),
+          __builtin_convertvector(x.c, floats), __builtin_convertvector(x.d, floats)};
+}
+inline integers add_products(integers sum, integers x, integers y) {
+#if defined(__ARM_FEATURE_DOTPROD)
+  return vdotq_s32(sum, (int8x16_t)x, (int8x16_t)y);
+#elif defined(__ARM_NEON)
+  const int8x16_t left = (int8x16_t)x, right = (int8x16_t)y;
+  const int16x8_t low = vmull_s8(vget_low_s8(left), vget_low_s8(right));
+  const int16x8_t high = vmull_high_s8(left, right);
+  return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+#else
+  // Bytes of a word are 0, 2 and 1, 3 of pairs.
+  for (int shift = 0; shift < 32; shift += 8)
+    sum = wrapped((words)sum + (words)(((x >> shift) & 255) * ((y << (24 - shift)) >> 24)));
   return sum;
+#endif
 }
-inline i32x16 load_integers(const void* from) {
-  i32x16 integers;
-  memcpy(integers.lane, from, sizeof(integers.lane));
-  return integers;
-}
-inline i32x16 operator-(i32x16 a, i32x16 b) {
-  for (int i = 0; i < kLanes; ++i) a.lane[i] = wrapped(a.lane[i], -b.lane[i]);
-  return a;
-}
-inline f32x16 as_floats(i32x16 a) {
-  return each_lane([&](int i) { return static_cast<float>(a.lane[i]); });
+inline i32x16 add_products(i32x16 sum, i32x16 x, i32x16 y) {
+  return {add_products(sum.a, x.a, y.a), add_products(sum.b, x.b, y.b),
+          add_products(sum.c, x.c, y.c), add_products(sum.d, x.d, y.d)};
 }
 inline f32x16 nearest(f32x16 a);
-inline void store_as_bytes(uint8_t* to, f32x16 a) {
-  const f32x16 bytes = nearest(a) + broadcast(128.0f);
-  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(bytes.lane[i]);
+inline void store_as_bytes(uint8_t* to, f32x16 x) {
+  const f32x16 rounded = nearest(x);
+#if defined(__ARM_NEON)
+  const auto narrow = [](floats a, floats b) {
+    return vmovn_s16(vcombine_s16(vmovn_s32(vcvtq_s32_f32(a)), vmovn_s32(vcvtq_s32_f32(b))));
+  };
+  vst1_s8(reinterpret_cast<int8_t*>(to), narrow(rounded.a, rounded.b));
+  vst1_s8(reinterpret_cast<int8_t*>(to + 8), narrow(rounded.c, rounded.d));
+#else
+  float lanes[kLanes];
+  store(lanes, rounded + broadcast(kByteOffset));
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<uint8_t>(static_cast<int32_t>(lanes[i]));
+#endif
 }
 
 #endif
@@ -369,18 +419,15 @@ inline float max_of_lanes(f32x16 a) {
 
 #else
 
-inline float sum_of_lanes(f32x16 a) {
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) a.lane[i] += a.lane[i + half];
-  }
-  return a.lane[0];
+inline float sum_of_lanes(f32x16 x) {
+  const floats four = (x.a + x.c) + (x.b + x.d);
+  return (four[0] + four[2]) + (four[1] + four[3]);
 }
-inline float max_of_lanes(f32x16 a) {
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i)
-      a.lane[i] = a.lane[i] > a.lane[i + half] ? a.lane[i] : a.lane[i + half];
-  }
-  return a.lane[0];
+inline float max_of_lanes(f32x16 x) {
+  const floats four = max(max(x.a, x.c), max(x.b, x.d));
+  const float even = four[0] > four[2] ? four[0] : four[2];
+  const float odd = four[1] > four[3] ? four[1] : four[3];
+  return even > odd ? even : odd;
 }
 
 #endif

@@ -182,8 +182,8 @@ def workspace_size(weights: Tensor, table: Tensor, rows: int, positions: int) ->
 def instruction_set() -> str:
     """The kernels in use.
 
-    portable, avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16 or avx512_amx. Raises ValueError if
-    MOLSPEC_INSTRUCTION_SET names others.
+    portable, avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16, avx512_amx or neon_dotprod. Raises
+    ValueError if MOLSPEC_INSTRUCTION_SET names others.
     """
     try:
         name: str = library.instruction_set()

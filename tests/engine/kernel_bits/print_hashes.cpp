@@ -97,8 +97,13 @@ void add_linear(Hash& hash, void (*kernel)(const LinearProblem&), molspec::Weigh
                residual = random.floats(each.rows * columns);
   Floats scales = random.floats(columns), row_scales(static_cast<size_t>(each.rows)),
          out(factor.size());
-  std::vector<int32_t> offsets(static_cast<size_t>(columns));
-  for (int32_t& offset : offsets) offset = random.below(100000) - 50000;
+  std::vector<int32_t> offsets(static_cast<size_t>(columns));  // as ops/model.h says
+  if (type == molspec::WeightType::kInt8) {
+    const int64_t panel = static_cast<int64_t>(each.in_size) * kPanelColumns;
+    for (int64_t i = 0; i < panel * each.panels; ++i)
+      offsets[i / panel * kPanelColumns + i / 4 % kPanelColumns] +=
+          128 * static_cast<int8_t>(weights[static_cast<size_t>(i)]);
+  }
   std::vector<uint8_t> rounded(static_cast<size_t>(each.rows * each.in_size * 4 + 64));
   const bool plain = each.rows % 2;
 
