@@ -340,9 +340,10 @@ inline integers add_products(integers sum, integers x, integers y) {
   const int16x8_t high = vmull_high_s8(left, right);
   return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
 #else
-  // Bytes of a word are 0, 2 and 1, 3 of pairs.
-  for (int shift = 0; shift < 32; shift += 8)
-    sum = wrapped((words)sum + (words)(((x >> shift) & 255) * ((y << (24 - shift)) >> 24)));
+  for (int shift = 0; shift < 32; shift += 8) {
+    const integers left = (x >> shift) & 255, right = wrapped((words)y << (24 - shift)) >> 24;
+    sum = wrapped((words)sum + (words)(left * right));
+  }
   return sum;
 #endif
 }
