@@ -53,8 +53,8 @@ class DraftLedger {
       longest = std::max(longest, static_cast<double>(length));
       sum += static_cast<double>(length);
     }
-    // Rows of other lengths are padded, or evaluated in a second call, whose cost on a CPU is that of
-    // 64 columns (engine/torch/module.py). A device pads more; columns are cheap there.
+    // Rows of other lengths are padded, or evaluated in a second call, whose cost on a CPU is that
+    // of 64 columns (engine/torch/module.py). A device pads more; columns are cheap there.
     double padded() const { return std::min(rows * longest, sum + 64); }
   };
   double needed_ = 0, spent_ = 0;
