@@ -79,6 +79,56 @@ class Cached(PlainTransformer):
         return super()._decode(tgt, memory, mask, offset - self._begin)
 
 
+class MemoryKept(PlainTransformer):
+    """Keeps a memory until one of another shape comes."""
+
+    _kept: tuple[Tensor, Tensor] | None = None
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        if self._kept is None or self._kept[0].shape != memory.shape:
+            self._kept = memory, mask
+        return super()._decode(tgt, *self._kept, offset)
+
+
+class MemoryOfEncode(PlainTransformer):
+    """Reads the memory that encode_src gave last, not the one that it is given."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        self._last = super().encode_src(src, src_pad_mask)
+        return self._last
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        rows = self._last.expand(len(tgt), -1, -1)
+        return super()._decode(tgt, rows, mask[:, :1].expand(rows.shape[:2]), offset)
+
+
+class Filled(nn.Module):
+    """One layer of attention a side, whose masks are a number as finite as Hugging Face's."""
+
+    def __init__(self, inverted: str) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.inverted = inverted
+        self.embedding, self.output = nn.Embedding(15, 16), nn.Linear(16, 15)
+        self.register_buffer("positions", torch.randn(40, 16))
+        self.mix = nn.ModuleDict({side: nn.Linear(16, 16) for side in ("source", "memory")})
+        randomise(self)
+
+    def _attend(self, side: str, query: Tensor, keys: Tensor, hidden: Tensor) -> Tensor:
+        if side == self.inverted:
+            hidden = ~hidden
+        scores = query @ self.mix[side](keys).transpose(1, 2)
+        return query + scores.masked_fill(hidden[:, None], -1e9).softmax(dim=-1) @ keys
+
+    def encode_src(self, src: Tensor, padding: Tensor) -> Tensor:
+        embedded = self.embedding(src) + self.positions[: src.shape[1]]
+        return self._attend("source", embedded, embedded, padding)
+
+    def decode_tgt(self, tgt: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        begun = (self.embedding(tgt) * self.positions[: tgt.shape[1]]).cumsum(dim=1)
+        return self.output(self._attend("memory", begun, memory, padding))
+
+
 class FromTheEnd(PlainTransformer):
     """Its positions count from the last column."""
 
@@ -105,6 +155,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: glue(plain(norm_first=True), source_mask=lambda ids: ids != PAD),
         INVERTED,
     ),
+    "the memory's mask inverted, with a finite number": (lambda: Filled("memory"), INVERTED),
+    "the source's mask inverted, with a finite number": (lambda: Filled("source"), INVERTED),
+    "a memory kept between calls": (lambda: MemoryKept(seed=14), "keep nothing between calls"),
+    "the memory of the last encode": (lambda: MemoryOfEncode(seed=14), "nothing between calls"),
     "the target's mask inverted": (lambda: TargetMaskInverted(seed=14), INVERTED),
     "an ignored offset": (lambda: OffsetIgnored(seed=14), "with padding on the left of target_ids"),
     "length before batch": (lambda: LengthFirst(seed=14), "^encode sees padding or oth"),
@@ -290,6 +344,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "functions with offsets": lambda: callables(plain()),
     "Annotated Transformer": annotated,
     "recurrent": Recurrent,
+    "masks of a finite number": lambda: Filled("none"),
     "neither reads": Unigram,
     "a wrapper's model": lambda: Lightning(plain().train()),
     "bfloat16": lambda: plain().bfloat16(),

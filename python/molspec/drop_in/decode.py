@@ -152,7 +152,7 @@ def decode(
     drafts = not isinstance(config.drafter, NoDraft)
     special_ids = SpecialIds(pad_id, bos_id, eos_id)
     sequences = read_sources(source_ids, special_ids.pad_id)
-    prefixes = read_prefixes(target_prefix, special_ids.pad_id, len(sequences))
+    prefixes = read_prefixes(target_prefix, special_ids, len(sequences))
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 

@@ -65,7 +65,7 @@ def read_sources(source_ids: Tensor | Sequence[Sequence[int]], pad_id: int) -> l
     return sequences
 
 
-def read_prefixes(target_prefix: Any, pad_id: int, count: int) -> list[list[int]]:
+def read_prefixes(target_prefix: Any, special_ids: SpecialIds, count: int) -> list[list[int]]:
     """The prefix of each source: one of ids for all, or a list of them, padded on the right."""
     rows = target_prefix.tolist() if isinstance(target_prefix, Tensor) else target_prefix
     rows = [*rows] if isinstance(rows, Iterable) else rows
@@ -76,8 +76,12 @@ def read_prefixes(target_prefix: Any, pad_id: int, count: int) -> list[list[int]
     if len(prefixes) != count:
         raise ValueError(f"target_prefix has {len(prefixes)} lists: expected {count}, one a source")
     for prefix in prefixes:
-        while prefix and prefix[-1] == pad_id:
+        while prefix and prefix[-1] == special_ids.pad_id:
             prefix.pop()
+        if prefix[:1] == [special_ids.bos_id]:
+            raise ValueError(
+                f"target_prefix begins with BOS {prefix[0]}: expected the ids after it"
+            )
     return prefixes
 
 

@@ -21,6 +21,8 @@ COLUMNS = 16
 _INT8_EPS, _TF32_EPS = 2.0**-7, 2.0**-10
 #: Multiples of the spacing of 1.0: batches of other shapes may add in another order.
 _LAST_BITS = 16
+_NOTHING_KEPT = "and keep nothing between calls (a cache)"
+ROWS = f"expected tensors [row, length, ...] (is batch_first set?); {_NOTHING_KEPT[4:]}"
 POLARITY = "padding masks are True at padding, as torch's key_padding_mask; is yours inverted?"
 
 
@@ -86,14 +88,17 @@ class Trial:
     eps: float
 
     def flaw(self) -> str | None:
-        """Why the model's sources cannot share a batch, or None. Takes 1 encode, 2 decodes.
+        """Why the model's sources cannot share a batch, or None. Takes 1 encode, 3 decodes.
 
         Raises ValueError if the model's own answers would be wrong alone too.
         """
         for name, values in (("encode", self.memories[1]), ("decode", self.expected)):
             if bool(values.isnan().all()):
                 raise ValueError(f"{name} gives NaN for a source without padding: {POLARITY}")
-        alone = self._alone()
+        try:
+            alone = self._alone()
+        except (RuntimeError, IndexError, AssertionError) as error:
+            raise ValueError(f"decode fails for two rows of one source, {error}; {ROWS}") from error
         try:
             together = encoded(self.model, self.sources)
             logits = self._together(together)
@@ -122,9 +127,22 @@ class Trial:
         other = self.target_ids.clone()
         ids = [i for i in range(vocab_size) if i not in (self.model.pad_id, int(other[0]))]
         other[0] = ids[0] if ids else other[0]
-        logits = logits_of(self.model, torch.stack((self.target_ids, other)), self.memories[0])
+        rows = torch.stack((self.target_ids, other))
+        logits = logits_of(self.model, rows, self.memories[0])
+        self._check_memory(logits, rows)
         self._check_history(logits, ids)
         return logits
+
+    def _check_memory(self, logits: Tensor, rows: Tensor) -> None:
+        """Raise ValueError if sources have an effect, but another memory of one shape has none."""
+        memory = self.memories[0]
+        if memory.dim() < 3 or not memory.is_floating_point():
+            return
+        changed = logits_of(self.model, rows, memory.flip(-1))
+        if not self._moved(logits, changed, bits=1) and self._moved(logits[0], self.expected):
+            raise ValueError(
+                f"decode does not read the memory that it is given: keep nothing between calls"
+            )
 
     def _check_history(self, logits: Tensor, ids: Sequence[int]) -> None:
         """Raise ValueError if a token has no effect where it must have one."""
@@ -146,10 +164,10 @@ class Trial:
         if self._moved(logits[0, 1:], decoded(padded)[0, 1:]):
             raise ValueError(f"decode masks the target's tokens, not its padding: {POLARITY}")
 
-    def _together(self, memory: Tensor) -> Tensor:
+    def _together(self, memory: Tensor, inverted: bool = False) -> Tensor:
         """Logits of both sources in one batch, with the padding that a decode has."""
         lengths = torch.tensor([len(each) for each in self.sources], device=memory.device)
-        mask = torch.arange(memory.shape[1], device=memory.device) >= lengths[:, None]
+        mask = (torch.arange(memory.shape[1], device=memory.device) >= lengths[:, None]) ^ inverted
         return self._left_padded(memory, mask, [0, self._begin])
 
     def _left_padded(self, memory: Tensor, mask: Tensor, begins: Sequence[int]) -> Tensor:
@@ -186,13 +204,25 @@ class Trial:
         stacked = memories[1].new_zeros(2, *memories[1].shape[1:])
         stacked[0, : memories[0].shape[1]], stacked[1] = memories[0][0], memories[1][0]
         decoded = self._together(stacked)[0]
-        found = ["decode ignores memory_padding_mask"] if self._differ(short, decoded) else []
+        found = []
+        if self._differ(short, decoded):
+            self._check_polarity(stacked, decoded)
+            found.append("decode ignores memory_padding_mask")
         inner = together[0, : memories[0].shape[1]], memories[0][0]
         outer = together[1], memories[1][0]
         if any(apart(*both, self.eps**0.5) for both in (inner, outer)):
-            self._check_encoder()
+            self._check_encoder(together)
             found.append(f"encode ignores the padding mask, source_ids == {model.pad_id}")
         return " and ".join(found) or "a source's logits change beside a longer source"
+
+    def _check_polarity(self, stacked: Tensor, decoded: Tensor) -> None:
+        """Raise ValueError if the opposite masks have an effect, and agree alone and together."""
+        rows, memory = self.target_ids[None], self.memories[0]
+        all_true = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
+        alone = logits_of(self.model, rows, memory, all_true)[0]
+        together = self._together(stacked, inverted=True)[0]
+        if self._differ(decoded, together) and not self._differ(alone, together):
+            raise ValueError(f"decode hides the memory, and sees its padding: {POLARITY}")
 
     def _check_source_counts(self, alone: Tensor) -> None:
         """Raise ValueError if the decoder reads a memory only where the mask hides it."""
@@ -210,19 +240,20 @@ class Trial:
         if self._moved(hidden[0], hidden[1]):
             raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
 
-    def _check_encoder(self) -> None:
+    def _check_encoder(self, together: Tensor) -> None:
         """Raise ValueError if the encoder sees other sources or padding, but not its source."""
-        source, memory = list(self.sources[1]), self.memories[1]
-        others = [each for each in (*self.sources[0], *source) if each != source[0]]
-        if not others:
-            return
-        changed = encoded(self.model, [[others[0], *source[1:]]])
-        if apart(changed[0, 1:], memory[0, 1:], self.eps):
-            return
-        raise ValueError(
-            "encode sees padding or other sources, but not the source's own tokens: expected "
-            f"source_ids [batch, length] (is batch_first set?); {POLARITY}"
-        )
+        short, long = self.sources
+        for sources, memory in (([long], self.memories[1][0]), ([short, long], together[0])):
+            first = sources[0]
+            others = [each for each in (*short, *long) if each != first[0]]
+            if len(first) < 2 or not others:
+                continue
+            changed = encoded(self.model, [[others[0], *first[1:]], *sources[1:]])[0]
+            if not apart(changed[1 : len(first)], memory[1 : len(first)], self.eps):
+                raise ValueError(
+                    "encode sees padding or other sources, but not the source's own tokens: "
+                    f"expected source_ids [batch, length] (is batch_first set?); {POLARITY}"
+                )
 
     def _differ(self, first: Tensor, second: Tensor) -> bool:
         """Whether logits differ by more than rounding."""
@@ -245,7 +276,7 @@ def check_repeats(
         if apart(first, second, eps**0.5):
             raise ValueError(
                 f"two calls of {name} with the same input differ: call .eval() on the module "
-                "first (dropout is on), and keep nothing between calls (a cache)"
+                f"first (dropout is on), {_NOTHING_KEPT}"
             )
 
 

@@ -16,6 +16,7 @@ from molspec.engine.torch.adapters import modules_behind
 from molspec.engine.torch.agreement import (
     COLUMNS,
     POLARITY,
+    ROWS,
     Trial,
     change,
     check_repeats,
@@ -62,7 +63,7 @@ def probe(
     """Test a model in a few calls for the ids and lengths of a decode.
 
     parts: encode and decode, or one module, which identify the model in later calls. The first call
-    takes 4 encodes and 4 decodes, of which 3 are of few tokens; later ones of a module none, unless
+    takes 4 encodes and 5 decodes, of which 4 are of few tokens; later ones of a module none, unless
     they have new ids, a longer source or a greater max_length. A resized module is tested again.
 
     Raises ValueError if a source's id or length, or max_length, is beyond the model's tables, or if
@@ -127,7 +128,7 @@ def _longest_memory(
     index = max(range(len(sequences)), key=lambda index: len(sequences[index]))
     try:
         return encoded(model, [sequences[index]])
-    except (IndexError, RuntimeError) as error:
+    except (IndexError, RuntimeError, AssertionError) as error:
         _check_ids(model, ids)
         encoded(model, [sequences[index][:1]])  # if this fails too, the length is not the cause
         raise ValueError(
@@ -150,17 +151,18 @@ def _check_ids(model: EncoderDecoder, ids: Collection[int]) -> None:
                 raise ValueError(
                     f"source_ids holds {each}: the model itself fails there, {error}"
                 ) from error
-            except RuntimeError as error:
+            except (RuntimeError, AssertionError) as error:
                 raise ValueError(
                     f"encode fails for one source of one id, {error}; {POLARITY}"
                 ) from error
 
 
 def _vocab_size(model: EncoderDecoder, memory: Tensor) -> int:
-    """The size and type of the model's distributions."""
-    return logits_of(
-        model, torch.zeros(1, 1, dtype=torch.int64, device=model.device), memory
-    ).shape[2]
+    target_ids = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
+    try:
+        return logits_of(model, target_ids, memory).shape[2]
+    except (IndexError, RuntimeError, AssertionError) as error:
+        raise ValueError(f"decode fails for a row of one token, {error}; {ROWS}") from error
 
 
 def _check_width(modules: Sequence[nn.Module], width: int, memory: Tensor) -> None:
@@ -187,9 +189,16 @@ def _check_decoder(
     target_ids = _two_targets(vocab_size, model.pad_id, max_length)
     try:
         logits = logits_of(model, target_ids, memory)
-    except (IndexError, RuntimeError) as error:
+    except (IndexError, RuntimeError, AssertionError) as error:
+        try:
+            logits_of(model, torch.zeros_like(target_ids), memory)
+        except (IndexError, RuntimeError, AssertionError):
+            raise ValueError(
+                f"max_length is {max_length}: the model itself fails there, {error}"
+            ) from error
         raise ValueError(
-            f"max_length is {max_length}: the model itself fails there, {error}"
+            f"decode gives {vocab_size} values a token, but cannot read as many ids, {error}: "
+            "expected logits; apply the output layer too"
         ) from error
     if _are_probabilities(logits):
         raise ValueError(
