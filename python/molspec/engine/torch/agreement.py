@@ -21,8 +21,8 @@ COLUMNS = 16
 _INT8_EPS, _TF32_EPS = 2.0**-7, 2.0**-10
 #: Multiples of the spacing of 1.0: batches of other shapes may add in another order.
 _LAST_BITS = 16
-_NOTHING_KEPT = "and keep nothing between calls (a cache)"
-ROWS = f"expected tensors [row, length, ...] (is batch_first set?); {_NOTHING_KEPT[4:]}"
+_NOTHING_KEPT = "keep nothing between calls (a cache)"
+ROWS = f"expected tensors [row, length, ...] (is batch_first set?); {_NOTHING_KEPT}"
 POLARITY = "padding masks are True at padding, as torch's key_padding_mask; is yours inverted?"
 
 
@@ -140,9 +140,7 @@ class Trial:
             return
         changed = logits_of(self.model, rows, memory.flip(-1))
         if not self._moved(logits, changed, bits=1) and self._moved(logits[0], self.expected):
-            raise ValueError(
-                f"decode does not read the memory that it is given: keep nothing between calls"
-            )
+            raise ValueError(f"decode does not read the memory that it is given: {_NOTHING_KEPT}")
 
     def _check_history(self, logits: Tensor, ids: Sequence[int]) -> None:
         """Raise ValueError if a token has no effect where it must have one."""
@@ -276,7 +274,7 @@ def check_repeats(
         if apart(first, second, eps**0.5):
             raise ValueError(
                 f"two calls of {name} with the same input differ: call .eval() on the module "
-                f"first (dropout is on), {_NOTHING_KEPT}"
+                f"first (dropout is on), and {_NOTHING_KEPT}"
             )
 
 
