@@ -26,10 +26,12 @@ class DraftLedger {
   void step() {
     spent_ += step_.padded();
     step_ = {};
+    paths_ = 0;
   }
   // A path needs a row, BOS counted; with a tree after it, a row to each leaf.
   void draft(const DraftTree& tree, size_t length) {
     needed_ += static_cast<double>(length);
+    ++paths_;
     std::vector<int32_t> depths;
     std::vector<bool> is_leaf(tree.token_ids.size(), true);
     for (const int32_t parent : tree.parents) {
@@ -40,12 +42,16 @@ class DraftLedger {
     for (size_t i = 0; i < depths.size(); ++i)
       if (is_leaf[i]) step_.add(length + static_cast<size_t>(depths[i]));
   }
-  // Each confirmed token saves a row that ends with it.
+  // Each confirmed token saves a row that ends with it, and its query's share of a call.
   void confirm(size_t count, size_t length) {
-    for (size_t i = 1; i <= count; ++i) needed_ += static_cast<double>(length + i);
+    for (size_t i = 1; i <= count; ++i)
+      needed_ += static_cast<double>(length + i) + kCallCost / paths_;
   }
 
  private:
+  // Of a call, in columns: on a CPU (engine/torch/module.py). On a device, columns cost less.
+  static constexpr double kCallCost = 64;
+
   struct Columns {
     double rows = 0, longest = 0, sum = 0;
     void add(size_t length) {
@@ -53,11 +59,11 @@ class DraftLedger {
       longest = std::max(longest, static_cast<double>(length));
       sum += static_cast<double>(length);
     }
-    // Rows of other lengths are padded, or evaluated in a second call, whose cost on a CPU is that
-    // of 64 columns (engine/torch/module.py). A device pads more; columns are cheap there.
-    double padded() const { return std::min(rows * longest, sum + 64); }
+    // Rows of other lengths are padded, or evaluated in a second call.
+    double padded() const { return std::min(rows * longest, sum + kCallCost); }
   };
   double needed_ = 0, spent_ = 0;
+  double paths_ = 0;  // of the step
   Columns step_;
 };
 
