@@ -18,9 +18,9 @@ namespace molspec {
 class DraftLedger {
  public:
   // Whether there are columns left to lose on another row of this length: a share of those that
-  // decoding needs without drafts, and as many as a few calls cost in any case.
+  // decoding needs without drafts, and as many as a call costs in any case.
   bool pays(size_t length) const {
-    return spent_ + step_.padded() + static_cast<double>(length) <= 64 + 1.03 * needed_;
+    return spent_ + step_.padded() + static_cast<double>(length) <= kCallCost + 1.03 * needed_;
   }
   // Begins another step.
   void step() {

@@ -13,8 +13,16 @@ from tests import reference
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import batch_of
 
-SETS = ("portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "avx512_amx")
-SETS += ("neon_dotprod",)
+SETS = (
+    "portable",
+    "avx2",
+    "avx2_vnni",
+    "avx512",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_amx",
+    "neon_dotprod",
+)
 #: Forks for each set, because the kernels are chosen when the first is needed.
 SCRIPT = """
 import os, sys, torch

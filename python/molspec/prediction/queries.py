@@ -130,7 +130,7 @@ class QueryReader:
         try:
             text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
             self._target_ids(text, max_length)
-            if self.reads_smiles:
+            if self.reads_smiles and not self._writes_reactants:  # a reactant is a molecule
                 for side in filter(None, self._text(text, last_dot=True).split(">")):
                     check_beginning(side)
         except ValueError as error:

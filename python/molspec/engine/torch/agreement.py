@@ -213,11 +213,14 @@ class Trial:
             found.append(f"encode ignores the padding mask, source_ids == {model.pad_id}")
         return " and ".join(found) or "a source's logits change beside a longer source"
 
+    def _hidden(self, memory: Tensor) -> Tensor:
+        """Logits [1, column, vocab] with a memory that the mask hides."""
+        mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
+        return logits_of(self.model, self.target_ids[None], memory, mask)
+
     def _check_polarity(self, stacked: Tensor, decoded: Tensor) -> None:
         """Raise ValueError if the opposite masks have an effect, and agree alone and together."""
-        rows, memory = self.target_ids[None], self.memories[0]
-        all_true = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
-        alone = logits_of(self.model, rows, memory, all_true)[0]
+        alone = self._hidden(self.memories[0])[0]
         together = self._together(stacked, inverted=True)[0]
         if self._differ(decoded, together) and not self._differ(alone, together):
             raise ValueError(f"decode hides the memory, and sees its padding: {POLARITY}")
@@ -226,16 +229,7 @@ class Trial:
         """Raise ValueError if the decoder reads a memory only where the mask hides it."""
         if self._moved(alone[0], self.expected):
             return
-        hidden = [
-            logits_of(
-                self.model,
-                self.target_ids[None],
-                memory,
-                torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device),
-            )
-            for memory in self.memories
-        ]
-        if self._moved(hidden[0], hidden[1]):
+        if self._moved(*map(self._hidden, self.memories)):
             raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
 
     def _check_encoder(self, together: Tensor) -> None:
