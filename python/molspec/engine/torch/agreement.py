@@ -229,7 +229,8 @@ class Trial:
         """Raise ValueError if the decoder reads a memory only where the mask hides it."""
         if self._moved(alone[0], self.expected):
             return
-        if self._moved(*map(self._hidden, self.memories)):
+        short, long = self.memories
+        if self._moved(self._hidden(short), self._hidden(long)):
             raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
 
     def _check_encoder(self, together: Tensor) -> None:
