@@ -207,7 +207,7 @@ def page(rows: Sequence[Measured], failures: Sequence[str]) -> str:
         machine=machine.described(),
         table="\n".join(f"| {' | '.join(cells)} |" for cells in table),
         failed="".join(f"- {each}\n" for each in failures),
-        code="\n\n".join(inspect.getsource(each).rstrip() for each in functions),
+        code="\n\n\n".join(inspect.getsource(each).rstrip() for each in functions),
     )
 
 
