@@ -246,6 +246,10 @@ WRONG_USE = {
     "evaluate table.tsv --output table.tsv": "table.tsv holds something else than such an "
     "evaluation: take another file",
     "evaluate table.tsv --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
+    "predict C -n two": "Invalid value for '--n-best' / '-n': Input should be a valid integer, "
+    "unable to parse string as an integer, it is 'two'",
+    "predict C -f xyz": "Invalid value for '--format' / '-f': 'xyz' is not one of 'text', 'jsonl', "
+    "'csv', 'tsv', 'smi', 'rsmi', 'sdf', 'html'",
     "predict": "give queries either as SMILES or by --input, FILE or -",
     "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
     "predict --input absent.smi": "absent.smi: No such file or directory",

@@ -382,6 +382,7 @@ def test_requested_columns_of_the_input_are_copied(
         (("--copy-column", "cost"), "copy_column is 'cost': expected a column of"),
         (("--copy-column", "Price"), "copy_column is 'Price': expected a name that no other"),
         (("-f", "smi"), "copy_column is 'Price': expected none, smi has no columns"),
+        (("-f", "rsmi", "--token-log-probs"), "token_log_probs is True with the format rsmi: "),
     ):
         assert run(*command, "--overwrite", *flags) == 2
         assert message in run.err

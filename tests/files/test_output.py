@@ -128,7 +128,7 @@ def test_other_settings_are_refused(folder: Path) -> None:
         ValueError, match=r"n_best is 2, but .*csv.journal holds predictions with 1"
     ):
         open_file(folder, settings={"model": "retro", "n_best": 2})
-    with pytest.raises(ValueError, match="holds something else than such predictions"):
+    with pytest.raises(ValueError, match="holds something else than such predictions: take"):
         open_file(folder, settings={"model": "retro"})
     open_file(
         folder, settings={"model": "./retro", "n_best": 1}

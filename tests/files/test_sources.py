@@ -290,6 +290,7 @@ def test_tokens_of_models_are_not_tags(tmp_path: Path) -> None:
         (b"# by hand\n@<TRIPOS>MOLECULE\n", "a MOL2 file"),
         (b"HETATM    1  C1  UNL     1\n", "a PDB file"),
         (b"3\r\nwater\r\nO  0.0 -0.1 0.2\r\n", "an XYZ file"),
+        (b"2\n\nC 0 0 0\nO 1. 0 -1\n", "an XYZ file"),
         (b"a\n\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n", "a file of structures, without"),
     ],
 )

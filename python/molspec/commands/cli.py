@@ -97,16 +97,18 @@ def main() -> NoReturn:
         # A wrong option. Typer's class for it has moved between versions, this method has not.
         if not hasattr(error, "format_message"):
             raise
-        print_err(error.format_message() + _given(error))
+        print_err(_told(error, error.format_message()))
         status = 2
     sys.exit(status)
 
 
-def _given(error: Exception) -> str:
-    """The value of a wrong option, which pydantic, by which Typer reads numbers, does not name."""
+def _told(error: Exception, message: str) -> str:
+    """The message, with the value of a wrong number: pydantic, which reads them, leaves it out."""
     if (errors := getattr(error.__cause__ or error.__context__, "errors", None)) is None:
-        return ""
-    return f", it is {str(errors()[0]['input'])[:_SHOWN]!r}"
+        return message
+    shown = repr(str(errors()[0]["input"])[:_SHOWN])
+    message = message.replace(": Value error,", ":").removesuffix(".")
+    return message if shown in message else f"{message}, it is {shown}"
 
 
 def _show_version(wanted: bool) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from molspec.prediction.config import DecodeConfig
     from molspec.prediction.model import Model
 
+#: Formats with columns for every field of an answer and for columns of the input.
+_WITH_COLUMNS = ("jsonl", "csv", "tsv", "sdf")
 #: Rows from which several processes are faster.
 _MANY_ROWS = 3000
 
@@ -197,7 +199,7 @@ def _results(
         copied_columns=copied,
         raw_cells=raw_cells,
     )
-    _check_copied(copied, form, context)
+    _check_columns(copied, form, context, options)
     settings = {
         **config.answer_settings(model.model_name),
         "format": form,
@@ -217,11 +219,18 @@ def _check_task(form: str, loaded: Model) -> None:
         raise UsageError("format is 'rsmi': the model does not say which side it answers")
 
 
-def _check_copied(copied: tuple[str, ...], form: str, context: OutputContext) -> None:
-    """Raise UsageError if columns cannot be copied to the output."""
+def _check_columns(
+    copied: tuple[str, ...], form: str, context: OutputContext, options: PredictOptions
+) -> None:
+    """Raise UsageError if columns cannot be copied, or a field be written, to the output."""
+    for name in context.further_columns:
+        # An option of a field's name asks for nothing else.
+        if form not in _WITH_COLUMNS and getattr(options, name, False) is True:
+            those = f"one of {', '.join(_WITH_COLUMNS)}"
+            raise UsageError(f"{name} is True with the format {form}: expected {those}")
     taken = (*files.COLUMNS, *context.further_columns)
     for index, name in enumerate(copied):
-        if form not in ("csv", "tsv", "jsonl", "sdf"):
+        if form not in _WITH_COLUMNS:
             raise UsageError(f"copy_column is {name!r}: expected none, {form} has no columns")
         if name in (*taken, *copied[:index]):
             raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")

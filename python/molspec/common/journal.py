@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 #: Settings that are recorded but not compared: the weights identify a model.
 _TOLD = ("model",)
+#: Settings in an error that two jobs do not share.
+_MOST_NAMED = 3
 _IS_LINK = "Is a link: expected a file"
 
 
@@ -72,10 +74,12 @@ class Journal(Generic[T]):
             stored = dict(json.loads(first))
         except (ValueError, TypeError, RecursionError):
             stored = {}
-        if stored.keys() != settings.keys():
-            raise ValueError(
-                f"{self._path} holds something else than such {self._kind.name}: take another file"
-            )
+        if others := sorted(stored.keys() ^ settings.keys()):
+            told = f"{self._path} holds something else than such {self._kind.name}"
+            if "molspec" in stored:
+                only = ", ".join(others[:_MOST_NAMED])
+                told += f", or is of another version: only one of them knows {only}"
+            raise ValueError(f"{told}: take another file")
         for name, value in settings.items():
             if name not in _TOLD and stored[name] != value:
                 raise ValueError(

@@ -63,7 +63,7 @@ _TEXT_KINDS = {
     "XML or HTML": rb"\s*<(?![\w|/-]+>[ \t]+[^<\s])",
     "a MOL2 file": rb"\s*(#.*\s+)*@<TRIPOS>",
     "a PDB file": rb"(HEADER|COMPND|REMARK|CRYST1|HETATM|ATOM) {2,}",
-    "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+\.\d+){3}",
+    "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+(\.\d*)?){3}",
     "a file of structures, without .sdf or .mol in its name": rb"(.*\n){3}.*V[23]000[ \r]*\n",
 }
 _READ = "SMILES (.smi), a table (.csv, .tsv) or structures (.sdf, .mol, .rxn, .rdf), or .gz, .xz"
