@@ -15,6 +15,7 @@ import torch
 
 import molspec
 from molspec.engine import ops
+from molspec.engine.devices import on_one_torch_thread
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import batch_of
 
@@ -127,3 +128,22 @@ def test_thread_counts_out_of_range_are_refused(count: Any) -> None:
     with pytest.raises(ValueError, match=f"^threads is {count!r}: expected (a whole|at most 64)"):
         molspec.set_num_threads(count)
     assert molspec.get_num_threads() == 1
+
+
+def test_loading_keeps_to_its_thread_and_gives_the_others_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", changes.append)
+    with on_one_torch_thread():
+        assert changes == [1]
+    assert changes == [1, 4]
+    with ThreadPoolExecutor(1) as others:
+        others.submit(int).result()
+        with on_one_torch_thread():
+            assert changes == [1, 4]
+    with pytest.raises(molspec.CheckpointError):
+        molspec.load("absent")
+    molspec.load("product")
+    assert changes == [1, 4, 1, 4]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -21,6 +23,24 @@ _CUDA_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16":
 _LEAST_CAPABILITY = (8, 0)
 
 Engine = NativeEngine | CudaEngine | EnsembleEngine
+
+
+@contextmanager
+def on_one_torch_thread() -> Iterator[None]:
+    """Let torch use this thread alone for many short operations.
+
+    Each would wait for the other threads, on a busy machine for longer than it takes. Nothing is
+    changed beside other threads: what began to use torch meanwhile would keep to one thread.
+    """
+    count = torch.get_num_threads()
+    if threading.active_count() > 1 or count == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(count)
 
 
 def by_name(value: str | torch.device | torch.dtype) -> str:

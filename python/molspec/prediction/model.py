@@ -15,7 +15,13 @@ from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import check_alike, members
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
-from molspec.engine.devices import Engine, by_name, choose_device, make_engine
+from molspec.engine.devices import (
+    Engine,
+    by_name,
+    choose_device,
+    make_engine,
+    on_one_torch_thread,
+)
 from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.copying import copied_between_processes
 from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
@@ -346,10 +352,11 @@ def load(
         paths = [locate(name) for name in names]
     except ValueError as error:
         raise CheckpointError(str(error)) from error
-    # A comprehension would be a frame, and a warning of the reader would name this file.
-    first, *others = map(checkpoints.read, paths)
-    check_alike(names, [first, *others])
-    try:
-        return Model(first, dtype, device, others)
-    except ValueError as error:  # of its n-gram model
-        raise CheckpointError(f"{paths[0]}: {error}") from error
+    with on_one_torch_thread():
+        # A comprehension would be a frame, and a warning of the reader would name this file.
+        first, *others = map(checkpoints.read, paths)
+        check_alike(names, [first, *others])
+        try:
+            return Model(first, dtype, device, others)
+        except ValueError as error:  # of its n-gram model
+            raise CheckpointError(f"{paths[0]}: {error}") from error
