@@ -217,6 +217,63 @@ class Shifted(PlainTransformer):
         return super().encode_src(src, src_pad_mask) + 0.01
 
 
+class Separated(PlainTransformer):
+    """Adds a vector to the tokens behind a separator."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        behind = (src == 4).cumsum(dim=1).clamp(max=1)[:, :, None]
+        hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]] + behind
+        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+
+
+class Branched(PlainTransformer):
+    """Its decoder forbids a token behind another."""
+
+    def _decode(self, tgt: Tensor, *others: Tensor) -> Tensor:
+        logits = super()._decode(tgt, *others)
+        logits[:, :, 5] -= 9.0 * (tgt == 3)
+        return logits
+
+
+class Padding(PlainTransformer):
+    """Its own padding is token 3; it takes no position in sources and targets."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        places = (src != 3).cumsum(dim=1) - 1
+        hidden = self.src_token_featurizer(src) + self.positions[places.clamp(min=0)]
+        return self.transformer.encoder(hidden, src_key_padding_mask=src == 3)
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        hidden = self.tgt_token_featurizer(tgt)
+        hidden = hidden + self.positions[((tgt != 3).cumsum(dim=1) - 1).clamp(min=0)]
+        future = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
+        hidden = self.transformer.decoder(
+            hidden,
+            memory,
+            tgt_mask=future,
+            tgt_key_padding_mask=tgt == 3,
+            memory_key_padding_mask=mask,
+        )
+        return self.next_token_classifier(hidden)
+
+
+class CrossFirst(PlainTransformer):
+    """Its decoder's layers see the memory before the target."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for layer in self.transformer.decoder.layers:
+            layer.self_attn, layer.multihead_attn = layer.multihead_attn, layer.self_attn
+            own, across = layer._sa_block, layer._mha_block
+            layer._sa_block = lambda x, *_, of=across, **__: of(x, self._memory, None, None)
+            layer._mha_block = lambda x, _, *__, of=own, **___: of(x, self._future, None)
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        future = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
+        self._memory, self._future = memory, future
+        return super()._decode(tgt, memory, mask, offset)
+
+
 class Squared(PlainTransformer):
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
         hidden = self.src_token_featurizer(src) * self.positions[: src.shape[1]]
@@ -241,6 +298,9 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
         "the encoder's result is not as in a post-norm model of layer norms, as 13 of 14 are; ",
     ),
     "a window": (WindowedTransformer, r"logits differ by .* from those of the layers found in it"),
+    "a separator": (Separated, "^the encoder reads tokens differently beside the ids 4: it does"),
+    "a grammar": (Branched, "^the decoder reads tokens differently beside the ids 3: it does som"),
+    "the memory first": (CrossFirst, "^the module's layers are not those of the engine: "),
     "another input": (
         Squared,
         "input of the encoder's layers is not the sum of a row a token and a",
@@ -261,6 +321,77 @@ def test_errors_name_unsupported_modules(kind: str) -> None:
     make, message = UNSUPPORTED[kind]
     with pytest.raises(ValueError, match=message):
         compile(make())
+
+
+def test_separators_are_found_with_a_vocabulary_too() -> None:
+    tokens = ("<pad>", "<bos>", "<eos>", "C", ".", "N", "n", "O", "o", "(", ")", "1", "2", "=", "#")
+    with pytest.raises(ValueError, match="reads tokens differently beside the ids 4: it"):
+        compile(Separated(seed=14), Vocabulary(tokens))
+    compile(PlainTransformer(seed=14), Vocabulary(tokens))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_a_scripted_module_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^module is scripted: expected the torch\.nn\.Module tha"
+    ):
+        compile(torch.jit.script(nn.Linear(2, 2)))
+
+
+def test_a_module_may_have_padding_of_its_own() -> None:
+    module = Padding(seed=14)
+    with torch.no_grad():
+        module.next_token_classifier.bias[3] = -100.0
+    given = {"encode": lambda ids: module.encode_src(ids, ids == 3), "decode": module.decode_tgt}
+    engine = compile(module, max_positions=64, **given)
+    found, expected = (
+        decode(each, SOURCES[:2], pad_id=3, bos_id=1, eos_id=2, max_length=9, batch_size=1)
+        for each in (engine, (given["encode"], given["decode"]))
+    )
+    assert torch.allclose(found.log_probs, expected.log_probs, atol=1e-4)
+
+
+class Warm(PlainTransformer):
+    """Divides its logits by a temperature, and adds a number to each."""
+
+    def _decode(self, *arguments: Tensor) -> Tensor:
+        logits = super()._decode(*arguments)
+        return logits / 1.7 + torch.arange(logits.shape[-1])
+
+
+class FloatMasked(PlainTransformer):
+    """Its masks are numbers of float32, also where the module holds another type."""
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        return super().encode_src(src, self._in_numbers(src_pad_mask))
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        return super()._decode(tgt, memory, self._in_numbers(mask), offset)
+
+    def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        return self._in_numbers(super()._attention_mask(tgt, offset))
+
+    def _in_numbers(self, hidden: Tensor) -> Tensor:
+        return torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf)
+
+
+@pytest.mark.parametrize("kind", [Warm, FloatMasked])
+def test_compile_reads_temperatures_and_masks_of_numbers(kind: type[PlainTransformer]) -> None:
+    check(kind(seed=14), max_positions=64)
+
+
+def test_a_wrapper_is_compiled_by_its_model() -> None:
+    wrapper = nn.Module()
+    wrapper.model = PlainTransformer(seed=14)
+    assert compile(wrapper).spec == compile(wrapper.model).spec
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated")
+def test_weights_made_by_hooks_keep_their_type() -> None:
+    module = PlainTransformer(seed=14)
+    nn.utils.weight_norm(module.next_token_classifier)
+    check(module, max_positions=64)
+    assert module.next_token_classifier.weight.dtype == torch.float32
 
 
 def test_errors_name_lengths_beyond_the_positions() -> None:

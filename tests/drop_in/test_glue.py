@@ -102,6 +102,37 @@ class MemoryOfEncode(PlainTransformer):
         return super()._decode(tgt, rows, mask[:, :1].expand(rows.shape[:2]), offset)
 
 
+class EncodedKept(PlainTransformer):
+    """Encodes a source only if its shape is another one than before."""
+
+    _encoded: Tensor | None = None
+
+    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
+        if self._encoded is None or self._encoded.shape[:2] != src.shape:
+            self._encoded = super().encode_src(src, src_pad_mask)
+        return self._encoded
+
+
+class MemoryOfTheFirstToken(PlainTransformer):
+    """Keeps the memory of rows of one token for longer ones."""
+
+    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
+        if tgt.shape[1] == 1:
+            self._kept = memory[:1], mask[:1]
+        rows, hidden = (each.expand(len(tgt), *each.shape[1:]) for each in self._kept)
+        return super()._decode(tgt, rows, hidden, offset)
+
+
+class FutureOfEight(PlainTransformer):
+    """Its table of later columns ends."""
+
+    def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        future = torch.zeros(tgt.shape[1], tgt.shape[1], dtype=torch.bool)
+        future[:8, :8] = torch.ones(8, 8, dtype=torch.bool).triu(1)[: len(future), : len(future)]
+        future[:8, 8:] = True
+        return future
+
+
 class Filled(nn.Module):
     """One layer of attention a side, whose masks are a number as finite as Hugging Face's."""
 
@@ -159,6 +190,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "the source's mask inverted, with a finite number": (lambda: Filled("source"), INVERTED),
     "a memory kept between calls": (lambda: MemoryKept(seed=14), "keep nothing between calls"),
     "the memory of the last encode": (lambda: MemoryOfEncode(seed=14), "nothing between calls"),
+    "an encoder's result kept by its shape": (
+        lambda: EncodedKept(seed=14),
+        "^encode gives two sources of one length one memory: keep nothing",
+    ),
+    "the memory of the first token": (
+        lambda: MemoryOfTheFirstToken(seed=14),
+        "nothing between calls",
+    ),
+    "later columns seen behind the eighth": (
+        lambda: FutureOfEight(seed=14),
+        "^the model's decoder is not causal",
+    ),
+    "a pair in the other order": (
+        lambda: glue(plain())[::-1],
+        r"^encode takes \(ids.*, memory.*expected \(source_ids\); a pair is \(encode, decode\)",
+    ),
+    "whole numbers": (
+        lambda: glue(plain(), output=lambda logits: logits.long()),
+        "^decode gave a tensor of torch.int64: expected floating-point logits",
+    ),
     "the target's mask inverted": (lambda: TargetMaskInverted(seed=14), INVERTED),
     "an ignored offset": (lambda: OffsetIgnored(seed=14), "with padding on the left of target_ids"),
     "length before batch": (lambda: LengthFirst(seed=14), "^encode sees padding or oth"),
@@ -208,9 +259,10 @@ def test_masks_that_are_ignored_are_named_and_not_needed(
         UserWarning, match=r"ignores .*: molspec decodes one source at a time"
     ) as got:
         found = decode(functions, PAIR, **IDS, **options)
-    assert ("encode ignores" in str(got[0].message)) == (ignored != "memory")
-    assert ("decode ignores" in str(got[0].message)) == (ignored != "source")
-    assert got[0].filename == __file__
+    (warned,) = (each for each in got if "molspec" in str(each.message))  # torch may warn too
+    assert ("encode ignores" in str(warned.message)) == (ignored != "memory")
+    assert ("decode ignores" in str(warned.message)) == (ignored != "source")
+    assert warned.filename == __file__
     expected = decode(model, PAIR, **IDS, **options)
     assert torch.equal(found.sequences, expected.sequences)
     with warnings.catch_warnings():
@@ -347,6 +399,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "masks of a finite number": lambda: Filled("none"),
     "neither reads": Unigram,
     "a wrapper's model": lambda: Lightning(plain().train()),
+    "a parallel wrapper's model": lambda: nn.DataParallel(plain()),
     "bfloat16": lambda: plain().bfloat16(),
     "float16": lambda: plain().half(),
     "int8": lambda: torch.ao.quantization.quantize_dynamic(Recurrent()),
@@ -360,6 +413,16 @@ RIGHT: dict[str, Callable[[], Any]] = {
 def test_right_models_are_not_refused(kind: str, inputs: str) -> None:
     """A warning would fail this too."""
     decode(RIGHT[kind](), INPUTS[inputs], **IDS)
+
+
+@pytest.mark.parametrize("drafter", ["tree", "none"])
+def test_masks_may_be_changed_in_place(drafter: str) -> None:
+    model = plain()
+    turned = glue(model, memory_mask=lambda padding: ~padding.logical_not_())
+    for n_best in (1, 3):
+        options = {**IDS, "drafter": drafter, "n_best": n_best}
+        found, expected = (decode(each, PAIR, **options) for each in (turned, model))
+        assert torch.equal(found.log_probs, expected.log_probs)
 
 
 def test_annotated_functions_give_the_answers_of_their_own_loop() -> None:

@@ -212,6 +212,15 @@ def test_the_decoder_evaluates_only_new_tokens() -> None:
     assert set(lengths) == {1}
 
 
+def test_decode_warns_of_ids_that_a_config_contradicts() -> None:
+    model = bart()
+    ids = ids_of(model)
+    for name in ids:
+        with pytest.warns(UserWarning, match=f"^{name} is 7, but the model's config has ") as seen:
+            decode(model, sources(model)[:1], max_length=4, **{**ids, name: 7})
+        assert seen[0].filename == __file__
+
+
 def test_decode_warns_of_ignored_generation_settings() -> None:
     model = bart()
     model.generation_config.no_repeat_ngram_size = 3
@@ -277,7 +286,9 @@ def fsmt() -> nn.Module:
 @pytest.mark.parametrize("make", [prophet_net, fsmt])
 def test_other_caches_are_refused_with_glue_that_works(make: Callable[[], nn.Module]) -> None:
     model: Any = make()
-    ids = {"bos_id": 2, "eos_id": 2, "pad_id": model.config.pad_token_id}
+    config = model.config
+    special = (config.decoder_start_token_id, config.eos_token_id, config.pad_token_id)
+    ids = dict(zip(("bos_id", "eos_id", "pad_id"), special, strict=True))
     source_ids = [[5, 6, 7, 2], [9, 2]]
     with pytest.raises(ValueError, match="does not read several tokens on the usual") as refused:
         decode(model, source_ids, max_length=8, **ids)

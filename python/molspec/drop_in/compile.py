@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
@@ -12,26 +12,29 @@ from torch import Tensor, nn
 from molspec.checkpoints import Checkpoint
 from molspec.common.fields import check_count
 from molspec.drop_in.conventions import find
+from molspec.drop_in.proving import prove
 from molspec.drop_in.recording import in_float64, widened
-from molspec.drop_in.stacks import TOLERANCE, difference, draw_ids
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
-from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face
+from molspec.engine.torch.adapters import (
+    adapt,
+    device_of,
+    evaluating,
+    is_hugging_face,
+    unwrapped,
+)
 from molspec.engine.torch.generation import (
     generation_settings,
     longest_sequence,
     warn_of_processors,
 )
-from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
-from molspec.model.spec import MOST_POSITIONS, ModelSpec
+from molspec.model.spec import MOST_POSITIONS
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 
 #: Tokens on which a decoder is called once before it is recorded.
 _PROBED = 8
-#: Positions compared, beyond those whose relative positions differ: a module may see a window only.
-_COMPARED = 256
 
 
 @overload
@@ -105,6 +108,8 @@ def compile(  # noqa: A001
         raise ValueError(
             f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"
         )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ValueError("module is scripted: expected the torch.nn.Module that it was made from")
     if not isinstance(module, nn.Module):
         raise ValueError(
             f"module is a {type(module).__name__}: expected a torch.nn.Module; give two functions "
@@ -113,6 +118,7 @@ def compile(  # noqa: A001
     if (encode is None) != (decode is None) or not (encode is None or callable(encode)):
         kinds = f"encode is a {type(encode).__name__} and decode a {type(decode).__name__}"
         raise ValueError(f"{kinds}: expected two functions, or neither")
+    module = unwrapped(module) if encode is None else module
     pad_id = None if vocabulary is None else vocabulary.pad_id
     spec_options: dict[str, Any] = {}
     if encode is None and is_hugging_face(module):
@@ -134,12 +140,15 @@ def compile(  # noqa: A001
             check_decoder(own, [1], min(_PROBED, max_positions))
         except (AttributeError, RuntimeError, TypeError) as error:
             raise ValueError(f"the module fails when it is called in float64: {error}") from error
-        if isinstance(module, Transformer):
-            spec, weights = module.spec, dict(module.state_dict())
-        else:
-            spec, weights = find(own, max_positions)
-        masks = encode is None or pad_id is not None
-        _prove(own, spec, weights, masks)
+        try:
+            if isinstance(module, Transformer):
+                spec, weights = module.spec, dict(module.state_dict())
+            else:
+                spec, weights = find(own, max_positions)
+            masks = encode is None or pad_id is not None
+            prove(own, spec, weights, masks, pad_id)
+        except (AttributeError, IndexError, RuntimeError, TypeError) as error:
+            raise ValueError(f"the module's layers are not those of the engine: {error}") from error
     weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
     given = {"source_bos": source_bos, "source_eos": source_eos, "target_bos": target_bos}
     spec_options |= {name: value for name, value in given.items() if value is not None}
@@ -177,44 +186,3 @@ def _longest(model: Any) -> int | None:
     """Positions of a model of transformers, if its config has them."""
     found = longest_sequence(model) or getattr(model.config, "n_positions", None)
     return None if found is None else min(found, MOST_POSITIONS)
-
-
-def _prove(
-    own: EncoderDecoder, spec: ModelSpec, weights: Mapping[str, Tensor], masks: bool
-) -> None:
-    """Raise ValueError unless the spec and the weights give the module's own logits.
-
-    For a long source and a shorter one, alone and padded beside each other, and twice.
-    """
-    twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
-    twin.load_state_dict(dict(weights))
-    reach = spec.relative_max_distance if spec.positions == "relative" else 0
-    length = min(reach + _COMPARED, spec.max_positions)
-    sources = draw_ids(spec.source_vocab_size, own.pad_id, 2, length).to(own.device)
-    targets = draw_ids(spec.target_vocab_size, own.pad_id, 2, length).to(own.device)
-    lengths = length, length // 2 + 1
-    memories, expected = [], []
-    for row, count in enumerate(lengths):
-        source, target = sources[row : row + 1, :count], targets[row : row + 1]
-        mask = torch.zeros_like(source, dtype=torch.bool)
-        memories.append(own.encode(source))
-        expected.append(own.decode_unpadded(target, memories[row], mask))
-        made = twin.decode(target, twin.encode(source, mask), mask)
-        if float(expected[row].logsumexp(dim=-1).abs().max()) < TOLERANCE:  # of log_softmax
-            made = made.log_softmax(dim=-1)
-        if (found := difference(made, expected[row])) > TOLERANCE:
-            raise ValueError(
-                f"the module's logits differ by {found:.1g} from those of the layers found in it: "
-                "it does something else too; molspec.decode takes it as it is"
-            )
-    ends = torch.tensor(lengths, device=own.device)[:, None]
-    mask = torch.arange(length, device=own.device) >= ends
-    memory = nn.utils.rnn.pad_sequence([each[0] for each in memories], True, 1.0)
-    if masks:
-        memory = own.encode(sources.masked_fill(mask, own.pad_id))
-    together = own.decode_unpadded(targets, memory, mask)
-    if (found := difference(together, torch.cat(expected))) > TOLERANCE:
-        raise ValueError(
-            f"a source's logits differ by {found:.1g} beside a longer source: does encode or "
-            "decode ignore the padding mask?"
-        )

@@ -17,7 +17,16 @@ from torch import Tensor
 from molspec.drop_in.norms import find_norms
 from molspec.drop_in.recording import Step
 from molspec.drop_in.rotation import Rotation, find_rotation
-from molspec.drop_in.stacks import Layers, Stack, Sublayer, Weights, put, record, search
+from molspec.drop_in.stacks import (
+    TOLERANCE,
+    Layers,
+    Stack,
+    Sublayer,
+    Weights,
+    put,
+    record,
+    search,
+)
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.model.positions import relative_biases, rotated, sinusoidal_positions
 from molspec.model.spec import ModelSpec
@@ -209,12 +218,20 @@ def _output(decoder: Stack, weights: Weights) -> dict[str, Any]:
             f"the output layer has {len(head.weight)} rows, the logits {logits.shape[1]} columns "
             f"and the target embedding {len(decoder.tokens)} rows: expected one number"
         )
-    added = (logits - head.result)[:1]
-    tried = (added, head.result + added), (0 * added, head.result.log_softmax(dim=-1))
-    bias = search("the logits are not a linear layer over the decoder's output", logits, tried)
-    bias = bias[0] if head.bias is None else bias[0] + head.bias
-    weights["output.weight"], weights["output.bias"] = head.weight, bias
+    # What rows have in common is a bias; the rest may be multiplied by a number, a temperature.
+    apart = head.result - head.result[:1]
+    factor = float(((logits - logits[:1]) * apart).sum() / apart.square().sum())
+    factor = 1.0 if abs(factor - 1) < TOLERANCE else factor
+    added = (logits - factor * head.result)[:1]
+    tried = (
+        (factor, added, factor * head.result + added),
+        (1.0, 0 * added, head.result.log_softmax(dim=-1)),
+    )
+    what = "the logits are not a linear layer over the decoder's output"
+    factor, added = search(what, logits, ((each[:2], each[2]) for each in tried))
+    bias = added[0] if head.bias is None else added[0] + factor * head.bias
+    weights["output.weight"], weights["output.bias"] = factor * head.weight, bias
     return {
-        "tied_output": torch.equal(head.weight.float(), decoder.tokens.float()),
+        "tied_output": torch.equal(weights["output.weight"].float(), decoder.tokens.float()),
         "output_bias": head.bias is not None or bool(bias.any()),
     }

@@ -36,7 +36,7 @@ from molspec.engine.torch.adapters import (
     is_hugging_face,
     unwrapped,
 )
-from molspec.engine.torch.generation import longest_sequence
+from molspec.engine.torch.generation import longest_sequence, warn_of_ids
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe
 from molspec.prediction.config import DecodeConfig, Identity
@@ -244,6 +244,7 @@ def _open(
         from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
+        warn_of_ids(model, vars(special_ids), "molspec.decode", 4)
         check_sources(sequences, max_length, longest_sequence(model), session.source_vocab_size)
         if sequences:
             session.check(min(sequences, key=len))

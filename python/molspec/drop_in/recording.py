@@ -190,10 +190,18 @@ class _Widened(TorchDispatchMode):
             narrow_eps if isinstance(each, float) and each == _EPS else each for each in arguments
         )
         narrows = named.get("dtype") is not None and named["dtype"].is_floating_point
+        if "_scaled_dot_product" in str(operation):  # reads a float32 mask as if it were float64
+            arguments = tuple(map(_wide, arguments))
+            named = {name: _wide(value) for name, value in named.items()}
         copies = operation.overloadpacket is _aten._to_copy
         if copies and narrows and arguments[0].dtype == torch.float64:
             named["dtype"] = torch.float64
         return operation(*arguments, **named)
+
+
+def _wide(value: Any) -> Any:
+    narrow = isinstance(value, Tensor) and value.is_floating_point()
+    return value.double() if narrow else value
 
 
 def widened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -223,6 +231,13 @@ def in_float64(module: torch.nn.Module) -> Iterator[None]:
     as they hide a layer's operations.
     """
     parameters = [(each, each.data) for each in module.parameters()]
+    # Hooks of torch.nn.utils.weight_norm and prune make a tensor of its own in each call.
+    made = [
+        (part, name, value)
+        for part in module.modules()
+        for name, value in vars(part).items()
+        if isinstance(value, Tensor)
+    ]
     buffers = [(part._buffers, dict(part._buffers)) for part in module.modules()]
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -235,3 +250,5 @@ def in_float64(module: torch.nn.Module) -> Iterator[None]:
             parameter.data = data
         for owner, own in buffers:
             owner.update(own)
+        for part, name, value in made:
+            vars(part)[name] = value

@@ -31,7 +31,7 @@ def is_hugging_face(model: object) -> bool:
 def unwrapped(model: Any) -> Any:
     """The model in a wrapper, such as a LightningModule, that is not a supported model itself."""
     while isinstance(model, nn.Module) and not (_has_methods(model) or is_hugging_face(model)):
-        inner = getattr(model, "model", None)
+        inner = getattr(model, "module" if isinstance(model, nn.DataParallel) else "model", None)
         if isinstance(model, Transformer) or not isinstance(inner, nn.Module):
             break
         model = inner
@@ -98,6 +98,8 @@ def _adapted(
     offset_shape: tuple[int, ...] = (-1,),
 ) -> EncoderDecoder:
     """Wrap two functions as an `EncoderDecoder`; those of Andronov et al. take offsets [row, 1]."""
+    _check_takes("encode", encode, "source_ids")
+    _check_takes("decode", decode, "target_ids, memory, memory_padding_mask")
     name = _offset_name(decode)
 
     def decode_rows(
@@ -107,6 +109,23 @@ def _adapted(
         return decode(target_ids, memory, mask, **more)
 
     return EncoderDecoder(encode, decode_rows, name is not None, pad_id, device)
+
+
+def _check_takes(name: str, function: Callable[..., Any], expected: str) -> None:
+    """Raise ValueError if a function cannot take its arguments, as in (decode, encode)."""
+    called = function.forward if isinstance(function, nn.Module) else function
+    try:
+        signature = inspect.signature(called)
+    except ValueError:  # a builtin without a signature
+        return
+    count = len(expected.split(", "))
+    for more in (0, 1) if name == "decode" else (0,):  # the offset
+        try:
+            signature.bind(*range(count + more))
+        except TypeError:
+            continue
+        return
+    raise ValueError(f"{name} takes {signature}: expected ({expected}); a pair is (encode, decode)")
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -88,13 +88,14 @@ class Trial:
     eps: float
 
     def flaw(self) -> str | None:
-        """Why the model's sources cannot share a batch, or None. Takes 1 encode, 3 decodes.
+        """Why the model's sources cannot share a batch, or None. Takes 2 encodes, 3 decodes.
 
         Raises ValueError if the model's own answers would be wrong alone too.
         """
         for name, values in (("encode", self.memories[1]), ("decode", self.expected)):
             if bool(values.isnan().all()):
                 raise ValueError(f"{name} gives NaN for a source without padding: {POLARITY}")
+        self._check_source_is_read()
         try:
             alone = self._alone()
         except (RuntimeError, IndexError, AssertionError) as error:
@@ -133,13 +134,32 @@ class Trial:
         self._check_history(logits, ids)
         return logits
 
+    def _check_source_is_read(self) -> None:
+        """Raise ValueError if a source that begins with another id has the same memory.
+
+        That a memory is the beginning of any other is a model's own way.
+        """
+        short, long = self.sources
+        others = [each for each in (*short, *long) if each != short[0]]
+        if not others or not apart(self.memories[1][:, : len(short)], self.memories[0], 0.0):
+            return
+        try:
+            changed = encoded(self.model, [[others[0], *short[1:]]])
+        except (RuntimeError, IndexError, AssertionError) as error:
+            raise ValueError(f"encode fails for a second source, {error}; {ROWS}") from error
+        if not apart(changed, self.memories[0], 0.0):
+            raise ValueError(f"encode gives two sources of one length one memory: {_NOTHING_KEPT}")
+
     def _check_memory(self, logits: Tensor, rows: Tensor) -> None:
         """Raise ValueError if sources have an effect, but another memory of one shape has none."""
         memory = self.memories[0]
         if memory.dim() < 3 or not memory.is_floating_point():
             return
         changed = logits_of(self.model, rows, memory.flip(-1))
-        if not self._moved(logits, changed, bits=1) and self._moved(logits[0], self.expected):
+        if self._moved(logits, changed, bits=1):
+            return
+        own, other = (logits_of(self.model, rows[:, :1], m) for m in (memory, memory.flip(-1)))
+        if self._moved(logits[0], self.expected) or self._moved(own, other, bits=1):
             raise ValueError(f"decode does not read the memory that it is given: {_NOTHING_KEPT}")
 
     def _check_history(self, logits: Tensor, ids: Sequence[int]) -> None:

@@ -23,6 +23,13 @@ _PROCESSORS: dict[str, tuple[object, ...]] = {
     "min_new_tokens": (None, 0),
 }
 
+#: The settings that name the special ids of `decode`.
+_IDS = {
+    "bos_id": "decoder_start_token_id",
+    "eos_id": "eos_token_id",
+    "pad_id": "pad_token_id",
+}
+
 
 def generation_settings(model: Any) -> Mapping[str, Any]:
     """The generation config of a model in memory; empty if it has none."""
@@ -36,6 +43,25 @@ def longest_sequence(model: Any) -> int | None:
     configs = (getattr(stack, "config", None) for stack in stacks)  # FSMT's stacks have none
     found = (getattr(config, "max_position_embeddings", None) for config in configs)
     return min((number for number in found if number is not None), default=None)
+
+
+def warn_of_ids(model: Any, given: Mapping[str, int], who: str, depth: int) -> None:
+    """Warn of special ids that a model's configs contradict.
+
+    given: bos_id, eos_id and pad_id. There are `depth` calls between the warning and the caller of
+    `who`.
+    """
+    settings = generation_settings(model)
+    for name, setting in _IDS.items():
+        known = settings.get(setting)
+        known = getattr(model.config, setting, None) if known is None else known
+        expected = known if isinstance(known, list | tuple) else [known]
+        if known is not None and given[name] not in expected:
+            warnings.warn(
+                f"{name} is {given[name]}, but the model's config has {setting} {known}: {who} "
+                "takes what is given",
+                stacklevel=depth + 1,
+            )
 
 
 def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:

@@ -164,7 +164,8 @@ class ModuleSession(RowsSession):
         memory, mask = self._memories.gather(call.memories)
         target_ids = on_device(call.token_ids, self._device)
         paddings = on_device(call.paddings, self._device) if self._model.takes_offsets else None
-        logits = self._model.decode(target_ids, memory, mask, paddings)
+        # Functions may change a mask in place; the next step has it too.
+        logits = self._model.decode(target_ids, memory, mask.clone(), paddings)
         check_logits(logits, target_ids)
         return logits[on_device(call.rows, self._device), on_device(call.columns, self._device)]
 
@@ -201,6 +202,8 @@ def check_logits(logits: Tensor, target_ids: Tensor) -> None:
             f"decode gave {_describe(logits)} for target_ids of shape {expected}: "
             f"expected logits [{expected[0]}, {expected[1]}, vocab]"
         )
+    if not logits.is_floating_point():
+        raise ValueError(f"decode gave a tensor of {logits.dtype}: expected floating-point logits")
 
 
 def _describe(value: object) -> str:

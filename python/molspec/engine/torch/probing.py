@@ -63,7 +63,7 @@ def probe(
     """Test a model in a few calls for the ids and lengths of a decode.
 
     parts: encode and decode, or one module, which identify the model in later calls. The first call
-    takes 4 encodes and 5 decodes, of which 4 are of few tokens; later ones of a module none, unless
+    takes 5 encodes and 5 decodes, of which 4 are of few tokens; later ones of a module none, unless
     they have new ids, a longer source or a greater max_length. A resized module is tested again.
 
     Raises ValueError if a source's id or length, or max_length, is beyond the model's tables, or if
@@ -185,8 +185,11 @@ def _check_decoder(
     max_length: int,
     eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """Decode two targets that differ in their second half: the first half must not change."""
-    target_ids = _two_targets(vocab_size, model.pad_id, max_length)
+    """Decode targets that differ in their second half, and in the last token alone.
+
+    What is before that must not change.
+    """
+    target_ids = _three_targets(vocab_size, model.pad_id, max_length)
     try:
         logits = logits_of(model, target_ids, memory)
     except (IndexError, RuntimeError, AssertionError) as error:
@@ -198,7 +201,7 @@ def _check_decoder(
             ) from error
         raise ValueError(
             f"decode gives {vocab_size} values a token, but cannot read as many ids, {error}: "
-            "expected logits; apply the output layer too"
+            "expected logits, one for each id that it reads; apply the output layer too"
         ) from error
     if _are_probabilities(logits):
         raise ValueError(
@@ -206,7 +209,8 @@ def _check_decoder(
             "log_softmax"
         )
     eps = max(eps, torch.finfo(logits.dtype).eps)
-    changed = change(*logits[:, : max_length // 2])
+    half = max_length // 2
+    changed = max(change(*logits[:2, :half]), change(*logits[::2, :-1]))
     if changed > rounding(logits, eps):
         check_repeats(model, source, memory, target_ids[:1], eps)
         raise ValueError(
@@ -216,15 +220,19 @@ def _check_decoder(
     return target_ids, logits
 
 
-def _two_targets(vocab_size: int, pad_id: int, length: int) -> Tensor:
-    """Random ids [2, length], none of them padding; the second halves differ in every column."""
+def _three_targets(vocab_size: int, pad_id: int, length: int) -> Tensor:
+    """Random ids [3, length], none of them padding.
+
+    The second differs from the first in the second half, the third in the last column.
+    """
     ids = [each for each in range(vocab_size) if each != pad_id] or [0]
     allowed = torch.tensor(ids, device="cpu")
     generator = torch.Generator("cpu").manual_seed(_SEED)
     drawn = torch.randint(len(allowed), (length,), generator=generator, device="cpu")
     other = (drawn + 1) % len(allowed)
+    last = torch.cat((drawn[:-1], other[-1:]))
     other[: length // 2] = drawn[: length // 2]
-    return allowed[torch.stack((drawn, other))]
+    return allowed[torch.stack((drawn, other, last))]
 
 
 def _are_probabilities(logits: Tensor) -> bool:

@@ -1,0 +1,175 @@
+"""Proves that the layers found in a module give its own logits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from molspec.drop_in.stacks import TOLERANCE, Weights, difference, draw_ids, is_same
+from molspec.engine.torch.module import EncoderDecoder
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
+
+#: Positions compared, beyond those whose relative positions differ: a module may see a window only.
+_COMPARED = 256
+#: Ids that are compared in company, from 0 on: special tokens and punctuation are there.
+_MOST_IDS = 1024
+#: Ids around one that is tried alone; ids in an error.
+_FEW, _MOST_NAMED = 4, 5
+_IS_ELSE = "it does something else too; molspec.decode takes it as it is"
+
+
+def prove(
+    own: EncoderDecoder, spec: ModelSpec, weights: Weights, masks: bool, pad_id: int | None
+) -> None:
+    """Raise ValueError unless the spec and the weights give the module's own logits.
+
+    For a long source and a shorter one, alone and padded beside each other, and for every id in
+    company. pad_id: None if it is not known; then one id may be the module's own padding.
+    """
+    twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
+    twin.load_state_dict(dict(weights))
+    reach = spec.relative_max_distance if spec.positions == "relative" else 0
+    length = min(reach + _COMPARED, spec.max_positions)
+    sources = draw_ids(spec.source_vocab_size, own.pad_id, 2, length).to(own.device)
+    targets = draw_ids(spec.target_vocab_size, own.pad_id, 2, length).to(own.device)
+    lengths = length, length // 2 + 1
+    memories, expected = [], []
+    for row, count in enumerate(lengths):
+        source, target = sources[row : row + 1, :count], targets[row : row + 1]
+        mask = torch.zeros_like(source, dtype=torch.bool)
+        memories.append(own.encode(source))
+        expected.append(own.decode_unpadded(target, memories[row], mask))
+        made = _alike(twin.decode(target, twin.encode(source, mask), mask), expected[row])
+        if (found := difference(made, expected[row])) > TOLERANCE:
+            raise ValueError(
+                f"the module's logits differ by {found:.1g} from those of the layers found in it: "
+                f"{_IS_ELSE}"
+            )
+    ends = torch.tensor(lengths, device=own.device)[:, None]
+    mask = torch.arange(length, device=own.device) >= ends
+    memory = nn.utils.rnn.pad_sequence([each[0] for each in memories], True, 1.0)
+    if masks:
+        memory = own.encode(sources.masked_fill(mask, own.pad_id))
+    together = own.decode_unpadded(targets, memory, mask)
+    if (found := difference(together, torch.cat(expected))) > TOLERANCE:
+        raise ValueError(
+            f"a source's logits differ by {found:.1g} beside a longer source: does encode or "
+            "decode ignore the padding mask?"
+        )
+    _Encoder(own, twin).check(spec.source_vocab_size, pad_id, length)
+    _Decoder(own, twin, memories[1]).check(spec.target_vocab_size, pad_id, length)
+
+
+def _alike(logits: Tensor, expected: Tensor) -> Tensor:
+    """Logits as log-probabilities if those are expected."""
+    are_log_probs = float(expected.logsumexp(dim=-1).abs().max()) < TOLERANCE
+    return logits.log_softmax(dim=-1) if are_log_probs else logits
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a module beside that of its twin."""
+
+    own: EncoderDecoder
+    twin: Transformer
+
+    name = ""
+
+    def check(self, size: int, pad_id: int | None, length: int) -> None:
+        """Raise ValueError if the tokens beside an id are read otherwise than by the engine."""
+        ids = [each for each in range(min(size, _MOST_IDS)) if each != pad_id]
+        if length == 1 or all(map(self.agrees, _in_company(ids, length))):
+            return
+        # Usual tokens around each id.
+        company = draw_ids(size, self.own.pad_id, min(_FEW, length))
+        odd = [each for each in ids if not self.agrees(_among(company, each))]
+        padding = [each for each in odd if pad_id is None and self.skips(company, each)]
+        rest = [each for each in ids if each not in padding]
+        if len(padding) == 1 and all(map(self.agrees, _in_company(rest, length))):
+            return
+        named = ", ".join([str(each) for each in odd if each not in padding][:_MOST_NAMED])
+        raise ValueError(
+            f"the {self.name} reads tokens differently beside the ids {named or 'of others'}: "
+            f"{_IS_ELSE}"
+        )
+
+    def agrees(self, ids: Tensor) -> bool:
+        """Whether the module and its twin give a row [1, length] the same."""
+        raise NotImplementedError
+
+    def skips(self, company: Tensor, padding: int) -> bool:
+        """Whether an id is hidden from the ids of its company, as padding is."""
+        raise NotImplementedError
+
+
+class _Encoder(_Side):
+    """Gives the memory."""
+
+    name = "encoder"
+
+    def agrees(self, ids: Tensor) -> bool:
+        return is_same(self._memory(ids), self.own.encode(ids.to(self.own.device)))
+
+    def skips(self, company: Tensor, padding: int) -> bool:
+        alone = company[None, :-1]
+        ids = torch.cat((alone, torch.full_like(alone[:, :1], padding)), dim=1)
+        memory = self.own.encode(ids.to(self.own.device))
+        return is_same(self._memory(alone), memory[:, :-1])
+
+    def _memory(self, ids: Tensor) -> Tensor:
+        ids = ids.to(self.own.device)
+        return self.twin.encode(ids, torch.zeros_like(ids, dtype=torch.bool))
+
+
+@dataclass(frozen=True)
+class _Decoder(_Side):
+    """Gives the logits over a memory [1, length, d_model]."""
+
+    memory: Tensor
+
+    name = "decoder"
+
+    def agrees(self, ids: Tensor) -> bool:
+        return is_same(*self._logits(ids))
+
+    def skips(self, company: Tensor, padding: int) -> bool:
+        ids = _among(company, padding)
+        count = len(company)
+        visible = torch.ones(count, count, dtype=torch.bool, device=self.own.device).tril()
+        visible[:, 1] = False
+        # Padding takes a position, or none.
+        places = [None, torch.tensor([[0, 0, *range(1, count - 1)]], device=self.own.device)]
+        others = [column for column in range(count) if column != 1]
+        return any(
+            is_same(*(each[:, others] for each in self._logits(ids, visible, place)))
+            for place in places[: 1 if self.twin.spec.positions == "relative" else 2]
+        )
+
+    def _logits(
+        self, ids: Tensor, visible: Tensor | None = None, places: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of the twin and of the module."""
+        ids = ids.to(self.own.device)
+        mask = torch.zeros(self.memory.shape[:2], dtype=torch.bool, device=self.own.device)
+        expected = self.own.decode_unpadded(ids, self.memory, mask)
+        hidden = self.twin.hidden_states(ids, self.memory, mask, visible, places)
+        return _alike(self.twin.logits(hidden), expected), expected
+
+
+def _in_company(ids: Sequence[int], length: int) -> Iterator[Tensor]:
+    """All ids, in a random order, as rows [1, length] or shorter."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    order = torch.randperm(len(ids), generator=generator, device="cpu")
+    for part in torch.tensor(ids, device="cpu")[order].split(length):
+        yield part[None]
+
+
+def _among(company: Tensor, token_id: int) -> Tensor:
+    """Ids [1, length], of which the second is given."""
+    ids = company.clone()
+    ids[1:2] = token_id
+    return ids[None]
