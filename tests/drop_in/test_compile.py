@@ -241,7 +241,9 @@ class Padding(PlainTransformer):
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
         places = (src != 3).cumsum(dim=1) - 1
         hidden = self.src_token_featurizer(src) + self.positions[places.clamp(min=0)]
-        return self.transformer.encoder(hidden, src_key_padding_mask=src == 3)
+        lengths = (src != 3).sum(dim=1)  # of no row if padding stands in the longest, as OpenNMT
+        padding = torch.arange(int(lengths.max())) >= lengths[:, None]
+        return self.transformer.encoder(hidden, src_key_padding_mask=padding)
 
     def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
         hidden = self.tgt_token_featurizer(tgt)

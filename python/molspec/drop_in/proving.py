@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,8 +60,8 @@ def prove(
             f"a source's logits differ by {found:.1g} beside a longer source: does encode or "
             "decode ignore the padding mask?"
         )
-    _Encoder(own, twin).check(spec.source_vocab_size, pad_id, length)
-    _Decoder(own, twin, memories[1]).check(spec.target_vocab_size, pad_id, length)
+    _Encoder(own, twin, length).check(spec.source_vocab_size, pad_id)
+    _Decoder(own, twin, length, memories[1]).check(spec.target_vocab_size, pad_id)
 
 
 def _alike(logits: Tensor, expected: Tensor) -> Tensor:
@@ -76,20 +76,21 @@ class _Side:
 
     own: EncoderDecoder
     twin: Transformer
+    #: Positions of a row.
+    longest: int
 
     name = ""
 
-    def check(self, size: int, pad_id: int | None, length: int) -> None:
+    def check(self, size: int, pad_id: int | None) -> None:
         """Raise ValueError if the tokens beside an id are read otherwise than by the engine."""
         ids = [each for each in range(min(size, _MOST_IDS)) if each != pad_id]
-        if length == 1 or all(map(self.agrees, _in_company(ids, length))):
+        if self.longest == 1 or all(map(self._agrees, _in_parts(ids, self.longest))):
             return
-        # Usual tokens around each id.
-        company = draw_ids(size, self.own.pad_id, min(_FEW, length))
-        odd = [each for each in ids if not self.agrees(_among(company, each))]
-        padding = [each for each in odd if pad_id is None and self.skips(company, each)]
+        company = draw_ids(size, self.own.pad_id, min(_FEW, self.longest))  # usual tokens
+        odd = [each for part in _in_parts(ids, self.longest) for each in self._odd(company, part)]
+        padding = [each for each in odd if pad_id is None and self._is_padding(company, each)]
         rest = [each for each in ids if each not in padding]
-        if len(padding) == 1 and all(map(self.agrees, _in_company(rest, length))):
+        if len(padding) == 1 and all(map(self._agrees, _in_parts(rest, self.longest))):
             return
         named = ", ".join([str(each) for each in odd if each not in padding][:_MOST_NAMED])
         raise ValueError(
@@ -97,13 +98,34 @@ class _Side:
             f"{_IS_ELSE}"
         )
 
-    def agrees(self, ids: Tensor) -> bool:
-        """Whether the module and its twin give a row [1, length] the same."""
+    def outputs(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """What the twin and the module give for a row [1, length]."""
         raise NotImplementedError
 
     def skips(self, company: Tensor, padding: int) -> bool:
         """Whether an id is hidden from the ids of its company, as padding is."""
         raise NotImplementedError
+
+    def _agrees(self, ids: Tensor) -> bool:
+        try:
+            return is_same(*self.outputs(ids[None].to(self.own.device)))
+        except (IndexError, RuntimeError):  # lengths may be counted by what is not padding
+            return False
+
+    def _is_padding(self, company: Tensor, token_id: int) -> bool:
+        try:
+            return self.skips(company, token_id)
+        except (IndexError, RuntimeError):
+            return False
+
+    def _odd(self, company: Tensor, ids: Tensor) -> list[int]:
+        """The ids in whose company others are read differently."""
+        if self._agrees(torch.cat((company[:1], ids, company[1:]))[-self.longest :]):
+            return []
+        if len(ids) == 1:
+            return ids.tolist()
+        half = len(ids) // 2
+        return self._odd(company, ids[:half]) + self._odd(company, ids[half:])
 
 
 class _Encoder(_Side):
@@ -111,18 +133,14 @@ class _Encoder(_Side):
 
     name = "encoder"
 
-    def agrees(self, ids: Tensor) -> bool:
-        return is_same(self._memory(ids), self.own.encode(ids.to(self.own.device)))
+    def outputs(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        return self.twin.encode(ids, torch.zeros_like(ids, dtype=torch.bool)), self.own.encode(ids)
 
     def skips(self, company: Tensor, padding: int) -> bool:
-        alone = company[None, :-1]
-        ids = torch.cat((alone, torch.full_like(alone[:, :1], padding)), dim=1)
-        memory = self.own.encode(ids.to(self.own.device))
-        return is_same(self._memory(alone), memory[:, :-1])
-
-    def _memory(self, ids: Tensor) -> Tensor:
-        ids = ids.to(self.own.device)
-        return self.twin.encode(ids, torch.zeros_like(ids, dtype=torch.bool))
+        ids = company.repeat(2, 1).to(self.own.device)
+        ids[0, -1] = padding  # beside a longer source
+        made, _ = self.outputs(ids[:1, :-1])
+        return is_same(made, self.own.encode(ids)[:1, :-1])
 
 
 @dataclass(frozen=True)
@@ -133,43 +151,31 @@ class _Decoder(_Side):
 
     name = "decoder"
 
-    def agrees(self, ids: Tensor) -> bool:
-        return is_same(*self._logits(ids))
+    def outputs(
+        self, ids: Tensor, visible: Tensor | None = None, places: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        mask = torch.zeros(self.memory.shape[:2], dtype=torch.bool, device=self.own.device)
+        expected = self.own.decode_unpadded(ids, self.memory, mask)
+        hidden = self.twin.hidden_states(ids, self.memory, mask, visible, places)
+        return _alike(self.twin.logits(hidden), expected), expected
 
     def skips(self, company: Tensor, padding: int) -> bool:
-        ids = _among(company, padding)
-        count = len(company)
+        count, ids = len(company), company[None].to(self.own.device)
+        ids[:, 1] = padding
         visible = torch.ones(count, count, dtype=torch.bool, device=self.own.device).tril()
         visible[:, 1] = False
         # Padding takes a position, or none.
         places = [None, torch.tensor([[0, 0, *range(1, count - 1)]], device=self.own.device)]
         others = [column for column in range(count) if column != 1]
         return any(
-            is_same(*(each[:, others] for each in self._logits(ids, visible, place)))
+            is_same(*(each[:, others] for each in self.outputs(ids, visible, place)))
             for place in places[: 1 if self.twin.spec.positions == "relative" else 2]
         )
 
-    def _logits(
-        self, ids: Tensor, visible: Tensor | None = None, places: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of the twin and of the module."""
-        ids = ids.to(self.own.device)
-        mask = torch.zeros(self.memory.shape[:2], dtype=torch.bool, device=self.own.device)
-        expected = self.own.decode_unpadded(ids, self.memory, mask)
-        hidden = self.twin.hidden_states(ids, self.memory, mask, visible, places)
-        return _alike(self.twin.logits(hidden), expected), expected
 
-
-def _in_company(ids: Sequence[int], length: int) -> Iterator[Tensor]:
-    """All ids, in a random order, as rows [1, length] or shorter."""
+def _in_parts(ids: Sequence[int], length: int) -> tuple[Tensor, ...]:
+    """All ids, in a random order, as rows of a length or shorter."""
     generator = torch.Generator("cpu").manual_seed(0)
     order = torch.randperm(len(ids), generator=generator, device="cpu")
-    for part in torch.tensor(ids, device="cpu")[order].split(length):
-        yield part[None]
-
-
-def _among(company: Tensor, token_id: int) -> Tensor:
-    """Ids [1, length], of which the second is given."""
-    ids = company.clone()
-    ids[1:2] = token_id
-    return ids[None]
+    parts: tuple[Tensor, ...] = torch.tensor(ids, device="cpu")[order].split(length)
+    return parts
