@@ -147,7 +147,7 @@ def compile(  # noqa: A001
                 spec, weights = find(own, max_positions)
             masks = encode is None or pad_id is not None
             prove(own, spec, weights, masks, pad_id)
-        except (AttributeError, IndexError, RuntimeError, TypeError) as error:
+        except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
             raise ValueError(f"the module's layers are not those of the engine: {error}") from error
     weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
     given = {"source_bos": source_bos, "source_eos": source_eos, "target_bos": target_bos}

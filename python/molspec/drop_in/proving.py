@@ -109,13 +109,13 @@ class _Side:
     def _agrees(self, ids: Tensor) -> bool:
         try:
             return is_same(*self.outputs(ids[None].to(self.own.device)))
-        except (IndexError, RuntimeError):  # lengths may be counted by what is not padding
+        except (AssertionError, IndexError, RuntimeError):  # lengths may be counted by what is not padding
             return False
 
     def _is_padding(self, company: Tensor, token_id: int) -> bool:
         try:
             return self.skips(company, token_id)
-        except (IndexError, RuntimeError):
+        except (AssertionError, IndexError, RuntimeError):
             return False
 
     def _odd(self, company: Tensor, ids: Tensor) -> list[int]:
