@@ -109,7 +109,7 @@ class _Side:
     def _agrees(self, ids: Tensor) -> bool:
         try:
             return is_same(*self.outputs(ids[None].to(self.own.device)))
-        except (AssertionError, IndexError, RuntimeError):  # lengths may be counted by what is not padding
+        except (AssertionError, IndexError, RuntimeError):  # lengths may count what is not padding
             return False
 
     def _is_padding(self, company: Tensor, token_id: int) -> bool:
