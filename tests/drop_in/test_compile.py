@@ -235,6 +235,15 @@ class Branched(PlainTransformer):
         return logits
 
 
+class Forbidding(PlainTransformer):
+    """Never writes BOS."""
+
+    def _decode(self, *arguments: Tensor) -> Tensor:
+        logits = super()._decode(*arguments).clone()
+        logits[:, :, BOS] = -torch.inf
+        return logits
+
+
 class Padding(PlainTransformer):
     """Its own padding is token 3; it takes no position in sources and targets."""
 
@@ -300,6 +309,7 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
         "the encoder's result is not as in a post-norm model of layer norms, as 13 of 14 are; ",
     ),
     "a window": (WindowedTransformer, r"logits differ by .* from those of the layers found in it"),
+    "a forbidden token": (Forbidding, "^the decoder gives NaN or infinity: expected numbers; forb"),
     "a separator": (Separated, "^the encoder reads tokens differently beside the ids 4: it does"),
     "a grammar": (Branched, "^the decoder reads tokens differently beside the ids 3: it does som"),
     "the memory first": (CrossFirst, "^the module's layers are not those of the engine: "),

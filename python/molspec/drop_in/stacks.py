@@ -192,8 +192,10 @@ def record(
         return recorded(longest, only_query=True)[0]
 
     stack = Stack(name, tokens, positions, None, *recorded(ids), record_longest)
+    if not bool(stack.result.isfinite().all()):
+        raise ValueError(f"the {name} gives NaN or infinity: expected numbers; forbid ids by -1e9")
     if not is_same(recorded(ids)[1], stack.result):
-        raise ValueError(f"the {name} gives two results for one input, or NaN: is it random?")
+        raise ValueError(f"the {name} gives two results for one input: is it random?")
     if not is_same(entry(ids), stack.entry):
         raise ValueError(
             f"the input of the {name}'s layers is not the sum of a row a token and a row a position"
