@@ -87,7 +87,8 @@ class _Side:
         if self.longest == 1 or all(map(self._agrees, _in_parts(ids, self.longest))):
             return
         company = draw_ids(size, self.own.pad_id, min(_FEW, self.longest))  # usual tokens
-        odd = [each for part in _in_parts(ids, self.longest) for each in self._odd(company, part)]
+        parts = _in_parts(ids, max(1, self.longest - len(company)))
+        odd = [each for part in parts for each in self._odd(company, part)]
         padding = [each for each in odd if pad_id is None and self._is_padding(company, each)]
         rest = [each for each in ids if each not in padding]
         if len(padding) == 1 and all(map(self._agrees, _in_parts(rest, self.longest))):
@@ -119,7 +120,7 @@ class _Side:
             return False
 
     def _odd(self, company: Tensor, ids: Tensor) -> list[int]:
-        """The ids in whose company others are read differently."""
+        """The ids in whose company others are read differently, found by halves."""
         if self._agrees(torch.cat((company[:1], ids, company[1:]))[-self.longest :]):
             return []
         if len(ids) == 1:
