@@ -147,3 +147,18 @@ def test_loading_keeps_to_its_thread_and_gives_the_others_back(
         molspec.load("absent")
     molspec.load("product")
     assert changes == [1, 4, 1, 4]
+
+
+def test_a_bar_of_stages_starts_no_thread() -> None:
+    """Loading would not keep to its thread beside another."""
+    script = """
+import threading
+from molspec.common import console
+console.is_shown = lambda: True
+with console.stages(("one", "two")) as done:
+    done()
+    print(threading.active_count())
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "one" in shown.stderr
+    assert shown.stdout == "1\n"

@@ -163,6 +163,7 @@ def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
         return
     from tqdm import tqdm
 
+    tqdm.monitor_interval = 0  # no thread beside the one that loads a model
     with tqdm(total=len(names), leave=False, bar_format="{desc} |{bar:20}| {n}/{total}") as bar:
         bar.set_description_str(names[0])
 
