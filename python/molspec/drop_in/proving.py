@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from molspec.drop_in.stacks import TOLERANCE, Weights, difference, draw_ids, is_same
-from molspec.engine.torch.module import EncoderDecoder
+from molspec.engine.torch.module import MODEL_ERRORS, EncoderDecoder
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 
@@ -110,13 +110,13 @@ class _Side:
     def _agrees(self, ids: Tensor) -> bool:
         try:
             return is_same(*self.outputs(ids[None].to(self.own.device)))
-        except (AssertionError, IndexError, RuntimeError):  # lengths may count what is not padding
+        except MODEL_ERRORS:  # lengths may count what is not padding
             return False
 
     def _is_padding(self, company: Tensor, token_id: int) -> bool:
         try:
             return self.skips(company, token_id)
-        except (AssertionError, IndexError, RuntimeError):
+        except MODEL_ERRORS:
             return False
 
     def _odd(self, company: Tensor, ids: Tensor) -> list[int]:

@@ -113,10 +113,7 @@ def _adapted(
 
 def _check_takes(name: str, function: Callable[..., Any], expected: str) -> None:
     """Raise ValueError if a function cannot take its arguments, as in (decode, encode)."""
-    called = function.forward if isinstance(function, nn.Module) else function
-    try:
-        signature = inspect.signature(called)
-    except ValueError:  # a builtin without a signature
+    if (signature := _signature(function)) is None:
         return
     count = len(expected.split(", "))
     for more in (0, 1) if name == "decode" else (0,):  # the offset
@@ -126,6 +123,15 @@ def _check_takes(name: str, function: Callable[..., Any], expected: str) -> None
             continue
         return
     raise ValueError(f"{name} takes {signature}: expected ({expected}); a pair is (encode, decode)")
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The arguments of a function or a module; None for a builtin without a signature."""
+    called = function.forward if isinstance(function, nn.Module) else function
+    try:
+        return inspect.signature(called)
+    except ValueError:
+        return None
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -150,11 +156,9 @@ def _offset_name(decode: Callable[..., Any]) -> str | None:
     The published code of Andronov et al. has a default there. Then padding on the right is safer:
     attention over nothing but padding is NaN in torch's own layers.
     """
-    function = decode.forward if isinstance(decode, nn.Module) else decode
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # a builtin without a signature
+    if (signature := _signature(decode)) is None:
         return None
+    parameters = signature.parameters.values()
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p.name for p in parameters if p.default is p.empty and p.kind not in several]
     return needed[3] if len(needed) == 4 else None

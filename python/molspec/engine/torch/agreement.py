@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from molspec.engine.torch.module import EncoderDecoder, check_logits, encoded
+from molspec.engine.torch.module import MODEL_ERRORS, EncoderDecoder, check_logits, encoded
 
 #: Target tokens in these tests: enough to see a difference, few enough to cost little.
 COLUMNS = 16
@@ -98,7 +98,7 @@ class Trial:
         self._check_source_is_read()
         try:
             alone = self._alone()
-        except (RuntimeError, IndexError, AssertionError) as error:
+        except MODEL_ERRORS as error:
             raise ValueError(f"decode fails for two rows of one source, {error}; {ROWS}") from error
         try:
             together = encoded(self.model, self.sources)
@@ -145,7 +145,7 @@ class Trial:
             return
         try:
             changed = encoded(self.model, [[others[0], *short[1:]]])
-        except (RuntimeError, IndexError, AssertionError) as error:
+        except MODEL_ERRORS as error:
             raise ValueError(f"encode fails for a second source, {error}; {ROWS}") from error
         if not apart(changed, self.memories[0], 0.0):
             raise ValueError(f"encode gives two sources of one length one memory: {_NOTHING_KEPT}")

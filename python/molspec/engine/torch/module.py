@@ -23,6 +23,9 @@ from molspec.engine.session import Session
 #: few thousand tokens in the time of launching a decoder's kernels.
 _CPU_CALL_COST, _GPU_CALL_COST = 64, 4096
 
+#: What a user's model raises if an input does not suit it.
+MODEL_ERRORS = (AssertionError, IndexError, RuntimeError)
+
 
 @dataclass(frozen=True)
 class EncoderDecoder:

@@ -24,7 +24,7 @@ from molspec.engine.torch.agreement import (
     logits_of,
     rounding,
 )
-from molspec.engine.torch.module import EncoderDecoder, encoded
+from molspec.engine.torch.module import MODEL_ERRORS, EncoderDecoder, encoded
 
 _SEED = 0
 
@@ -128,7 +128,7 @@ def _longest_memory(
     index = max(range(len(sequences)), key=lambda index: len(sequences[index]))
     try:
         return encoded(model, [sequences[index]])
-    except (IndexError, RuntimeError, AssertionError) as error:
+    except MODEL_ERRORS as error:
         _check_ids(model, ids)
         encoded(model, [sequences[index][:1]])  # if this fails too, the length is not the cause
         raise ValueError(
@@ -161,7 +161,7 @@ def _vocab_size(model: EncoderDecoder, memory: Tensor) -> int:
     target_ids = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
     try:
         return logits_of(model, target_ids, memory).shape[2]
-    except (IndexError, RuntimeError, AssertionError) as error:
+    except MODEL_ERRORS as error:
         raise ValueError(f"decode fails for a row of one token, {error}; {ROWS}") from error
 
 
@@ -192,10 +192,10 @@ def _check_decoder(
     target_ids = _three_targets(vocab_size, model.pad_id, max_length)
     try:
         logits = logits_of(model, target_ids, memory)
-    except (IndexError, RuntimeError, AssertionError) as error:
+    except MODEL_ERRORS as error:
         try:
             logits_of(model, torch.zeros_like(target_ids), memory)
-        except (IndexError, RuntimeError, AssertionError):
+        except MODEL_ERRORS:
             raise ValueError(
                 f"max_length is {max_length}: the model itself fails there, {error}"
             ) from error
