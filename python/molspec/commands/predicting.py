@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from molspec.prediction.config import DecodeConfig
     from molspec.prediction.model import Model
 
-#: Formats with columns for every field of an answer and for columns of the input.
-_WITH_COLUMNS = ("jsonl", "csv", "tsv", "sdf")
 #: Rows from which several processes are faster.
 _MANY_ROWS = 3000
 
@@ -223,14 +221,15 @@ def _check_columns(
     copied: tuple[str, ...], form: str, context: OutputContext, options: PredictOptions
 ) -> None:
     """Raise UsageError if columns cannot be copied, or a field be written, to the output."""
+    with_columns = [name for name, each in FORMATS.items() if each.has_columns]
     for name in context.further_columns:
         # An option of a field's name asks for nothing else.
-        if form not in _WITH_COLUMNS and getattr(options, name, False) is True:
-            those = f"one of {', '.join(_WITH_COLUMNS)}"
+        if form not in with_columns and getattr(options, name, False) is True:
+            those = f"one of {', '.join(with_columns)}"
             raise UsageError(f"{name} is True with the format {form}: expected {those}")
     taken = (*files.COLUMNS, *context.further_columns)
     for index, name in enumerate(copied):
-        if form not in _WITH_COLUMNS:
+        if form not in with_columns:
             raise UsageError(f"copy_column is {name!r}: expected none, {form} has no columns")
         if name in (*taken, *copied[:index]):
             raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")

@@ -15,7 +15,8 @@ from molspec.files.answer import Answer, AnswerT, OutputContext
 class Format(Generic[AnswerT]):
     """`head` comes before all answers, `foot` after them; `render` writes one answer.
 
-    `check` raises ValueError if the format cannot be written here.
+    `check` raises ValueError if the format cannot be written here. With has_columns it writes every
+    field of an answer, and columns of the input.
     """
 
     render: Callable[[AnswerT, OutputContext], str]
@@ -23,6 +24,7 @@ class Format(Generic[AnswerT]):
     head: Callable[[OutputContext], str] = lambda context: ""
     foot: Callable[[OutputContext], str] = lambda context: ""
     check: Callable[[], None] = lambda: None
+    has_columns: bool = False
 
 
 def table(
@@ -36,17 +38,18 @@ def table(
         lambda answer, context: written(rows(answer, context), context),
         endings,
         head=lambda context: written([columns(context)], context),
+        has_columns=True,
     )
 
 
 FORMATS: dict[str, Format[Answer]] = {
     "text": Format(lines.for_people, (".txt",)),
-    "jsonl": Format(lines.jsonl, (".jsonl", ".ndjson")),
+    "jsonl": Format(lines.jsonl, (".jsonl", ".ndjson"), has_columns=True),
     "csv": table(lines.columns, lines.rows, (".csv",)),
     "tsv": table(lines.columns, lines.rows, (".tsv", ".tab"), lines.in_tabs),
     "smi": Format(lines.smiles, (".smi", ".smiles")),
     "rsmi": Format(lines.reactions, (".rsmi",)),
-    "sdf": Format(sdf.write_records, (".sdf", ".sd")),
+    "sdf": Format(sdf.write_records, (".sdf", ".sd"), has_columns=True),
     "html": Format(report.section, (".html", ".htm"), report.head, report.foot, report.check),
 }
 
