@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
-from molspec.training.batches import Batches, Epoch
+from molspec.training.batches import Batches, Epoch, Passes
 from molspec.training.prepared import EncodedPairs
 from tests.refusals import refused
 
@@ -109,3 +109,23 @@ def test_lengths_for_a_gpu_are_multiples_of_eight() -> None:
     assert set(epoch.source_lengths) == {8, 16}
     assert set(epoch.target_lengths) == {9}  # the decoder reads all but the last
     assert len(rows(batches, epoch)) == 90
+
+
+def test_a_pass_that_was_planned_ahead_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
+    batches, planned, plan = make(pairs), [], Batches.epoch
+
+    def counted(self: Batches, seed: int, number: int) -> Epoch:
+        planned.append(number)
+        return plan(self, seed, number)
+
+    monkeypatch.setattr(Batches, "epoch", counted)
+    passes = Passes(batches, 5)
+    for number in (3, 3, 4):
+        passes.plan(number)
+    for number in (3, 4, 3):
+        expected = plan(batches, 5, number)
+        taken = passes.take(number)
+        assert taken.order.tolist() == expected.order.tolist()
+        assert taken.bounds == expected.bounds
+    assert planned == [3, 4, 3]  # the last one was not planned again in the thread

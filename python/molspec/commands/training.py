@@ -143,6 +143,10 @@ def train_command(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Train even if the minutes are too few to learn from.")
     ] = False,
+    ngram: Annotated[
+        bool,
+        typer.Option(help="Make the n-gram model that drafts; `molspec ngram` makes it later."),
+    ] = True,
     device: Device = None,
     threads: Threads = None,
 ) -> None:
@@ -174,6 +178,7 @@ def train_command(
                 decode=_decode,
                 threads=threads,
                 anyway=anyway or sample,
+                ngram=ngram,
             )
     if processes.is_lead:
         _print_outcome(outcome)

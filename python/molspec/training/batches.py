@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -99,7 +101,9 @@ class Batches:
         random = np.random.Generator(np.random.PCG64([seed, number]))
         source_lengths, target_lengths = self._lengths
         tie = random.permutation(len(source_lengths))
-        order = np.lexsort((tie, target_lengths, source_lengths // _SOURCE_BUCKET))
+        padded = self._padded(source_lengths)
+        alike = padded if self._multiple > _SOURCE_BUCKET else padded // _SOURCE_BUCKET
+        order = np.lexsort((tie, target_lengths, alike))
         cuts = list(self._cuts(source_lengths[order], target_lengths[order]))
         shuffled = [cuts[index] for index in random.permutation(len(cuts))]
         pieces = [order[begin:end] for begin, end, _, _ in shuffled]
@@ -132,6 +136,25 @@ class Batches:
             self._source.take(pairs, epoch.source_lengths[index], self.pad_id),
             self._target.take(pairs, epoch.target_lengths[index], self.pad_id),
         )
+
+
+class Passes:
+    """The passes of a training, of which the next is planned in a thread: it may take seconds."""
+
+    def __init__(self, batches: Batches, seed: int) -> None:
+        self._plan = partial(batches.epoch, seed)
+        self._thread = ThreadPoolExecutor(1, "molspec-passes")
+        self._planned: dict[int, Future[Epoch]] = {}
+
+    def take(self, number: int) -> Epoch:
+        """Pass `number`, planned now if not before."""
+        planned = self._planned.pop(number, None)
+        return self._plan(number) if planned is None else planned.result()
+
+    def plan(self, number: int) -> None:
+        """Begin to plan pass `number`, unless that has begun."""
+        if number not in self._planned:
+            self._planned[number] = self._thread.submit(self._plan, number)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import csv
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ import torch
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.drafting import build_ngram
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
 from molspec.training.config import TrainConfig
@@ -84,16 +83,20 @@ def _unfinished(file: Path) -> Path:
 class Folder:
     """The folder `path` of the training of `config` on `data`.
 
-    `start` is the fingerprint of the model that is trained further.
+    `start` is the fingerprint of the model that is trained further. The model gets an n-gram model
+    if `ngram`, which needs the package's compiled part.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, data: Prepared, start: str | None) -> None:
+    def __init__(
+        self, path: Path, config: TrainConfig, data: Prepared, start: str | None, ngram: bool
+    ) -> None:
         self.path = path
         self.model = path / "model"
         self._state = path / _STATE
         self._config = config.to_json()
         self._data = data
         self._start = start
+        self._build = _ngram_builder() if ngram else None
         self._ngram: bytes | None = None
 
     def is_new(self) -> bool:
@@ -139,11 +142,10 @@ class Folder:
         self, model: Transformer, numbers: Mapping[str, float], best: Validation
     ) -> None:
         """Write the checkpoint, replacing the one before."""
-        if self._ngram is None:
+        if self._ngram is None and self._build is not None:
             # For drafting; a part of a large table is enough for it.
             pairs = self._data.train.spread(_NGRAM_PAIRS).pairs()
-            vocabulary, start_id = self._data.vocabulary, model.spec.start_id
-            self._ngram = build_ngram(vocabulary, pairs, start_id=start_id)
+            self._ngram = self._build(self._data.vocabulary, pairs, start_id=model.spec.start_id)
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
         told = self._data.description
         card = write_card(self.path.name, model.spec, told, numbers, best, self._start)
@@ -157,6 +159,17 @@ class Folder:
             task=self._data.description["task"],
         )
         checkpoints.write(checkpoint, self.model, overwrite=True)
+
+
+def _ngram_builder() -> Callable[..., bytes]:
+    try:
+        from molspec.drafting import build_ngram  # a GPU's machine may lack the compiled part
+    except ImportError as error:
+        raise ValueError(
+            "ngram is true: expected false (--no-ngram) where the package's compiled part is "
+            f"missing ({error})"
+        ) from error
+    return build_ngram
 
 
 class CsvLog:

@@ -53,6 +53,7 @@ class Beginning:
     fingerprint: str | None
     state: dict[str, Any] | None = None
     anyway: bool = True
+    ngram: bool = True
 
     def model(self, data: Prepared) -> Transformer:
         """The model to train: the seed decides new weights and dropout.
@@ -97,6 +98,7 @@ def train(
     decode: Decode | None = None,
     threads: int | None = None,
     anyway: bool = True,
+    ngram: bool = True,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
 
@@ -111,6 +113,8 @@ def train(
     threads: torch's on the CPU. By default a resumed training takes its earlier number, and a new
         one the number that is measured to be fast.
     anyway: train a new model even if the minutes are too few to learn from; otherwise ValueError.
+    ngram: give the model an n-gram model for drafts. Without, and if `decode` is None, training
+        needs neither RDKit nor the package's compiled part.
 
     The logger "molspec.training" reports where it resumes and its progress (INFO), and a budget of
     minutes that is too small (WARNING). If one process trains, SIGINT and SIGTERM end it after the
@@ -124,7 +128,8 @@ def train(
     written.
     """
     fingerprint = None if start is None else start.fingerprint()
-    beginning = Beginning(config, start, fingerprint, anyway=anyway or start is not None)
+    anyway = anyway or start is not None
+    beginning = Beginning(config, start, fingerprint, anyway=anyway, ngram=ngram)
     return run_training(prepared, output, beginning, device, decode, threads)
 
 
@@ -144,11 +149,15 @@ def run_training(
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
             training = _Training(beginning, data, Path(output), processes, device, decode)
         processes.check_same(config=beginning.config, data=data.fingerprint)
-        before = torch.get_num_threads()
+        threads_before = torch.get_num_threads()
+        # cuDNN plans attention anew for every shape, and a pass has hundreds.
+        cudnn_before = torch.backends.cuda.cudnn_sdp_enabled()
+        torch.backends.cuda.enable_cudnn_sdp(False)
         try:
             return training.run(threads)
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(threads_before)
+            torch.backends.cuda.enable_cudnn_sdp(cudnn_before)
 
 
 class _Training:
@@ -169,7 +178,7 @@ class _Training:
         self._config = config = beginning.config
         self._anyway = beginning.anyway
         model = beginning.model(data)
-        self._folder = Folder(output, config, data, beginning.fingerprint)
+        self._folder = Folder(output, config, data, beginning.fingerprint, beginning.ngram)
         self._device = processes.device(device)
         self._data, self._state, self._processes = data, beginning.state, processes
         shared = (model.spec, data.vocabulary)
@@ -191,7 +200,6 @@ class _Training:
         if not self._is_finished:
             if self._trainer.step_count:
                 self._report(f"{self._folder.path}: resumed at {self._place()}")
-            self._trainer.warm_up()
             self._choose_threads(threads or stored.get("threads"))
             self._loop()
         assert self._best is not None

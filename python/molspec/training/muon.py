@@ -7,7 +7,7 @@ a quarter of a training's time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -36,31 +36,60 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no closure is called
-        """Update every matrix that has a gradient."""
+        """Update every matrix that has a gradient; those of one shape are orthogonalised at once.
+
+        A matrix and its transpose count as one shape. So a step is few operations, however many
+        matrices there are: launching each matrix's own took a GPU as long as the model itself.
+        """
         for group in self.param_groups:
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                    length = 0.2 * math.sqrt(max(matrix.shape))
-                    step = orthogonal(self._with_momentum(matrix).to(self._dtype))
-                    matrix.add_(step, alpha=-group["lr"] * length)
+            matrices = [matrix for matrix in group["params"] if matrix.grad is not None]
+            steps = self._with_momentum(matrices)
+            if matrices:
+                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+            for alike in _of_one_shape(matrices):
+                some = [matrices[index] for index in alike]
+                stack = torch.stack([_turned(steps[index], like=steps[index]) for index in alike])
+                made = orthogonal(stack.to(self._dtype)).to(stack.dtype)
+                torch._foreach_add_(
+                    some,
+                    [_turned(step, like=matrix) for step, matrix in zip(made, some, strict=True)],
+                    alpha=-group["lr"] * 0.2 * math.sqrt(stack.shape[-1]),
+                )
 
-    def _with_momentum(self, matrix: Tensor) -> Tensor:
-        assert matrix.grad is not None
-        state = self.state[matrix]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(matrix)
-        momentum: Tensor = state["momentum_buffer"]
-        momentum.lerp_(matrix.grad, 1 - _MOMENTUM)
-        return matrix.grad.lerp(momentum, _MOMENTUM)
+    def _with_momentum(self, matrices: Sequence[Tensor]) -> list[Tensor]:
+        """Average the gradients; return the matrices' Nesterov momentum."""
+        if not matrices:
+            return []
+        for matrix in matrices:
+            if not self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
+        momenta = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        torch._foreach_lerp_(momenta, gradients, 1 - _MOMENTUM)
+        return list(torch._foreach_lerp(gradients, momenta, _MOMENTUM))
 
 
-def orthogonal(matrix: Tensor) -> Tensor:
-    """The matrix with singular values between 0.7 and 1.2, by Newton-Schulz iterations."""
-    high = matrix.shape[0] > matrix.shape[1]
-    wide = matrix.T if high else matrix
-    wide = wide / wide.norm().clamp(min=_TINY)
+def _turned(matrix: Tensor, like: Tensor) -> Tensor:
+    """Transpose if `like` has more rows than columns."""
+    return matrix.T if like.shape[0] > like.shape[1] else matrix
+
+
+def _of_one_shape(matrices: Sequence[Tensor]) -> Iterable[list[int]]:
+    """Indices of matrices that have the same two sizes, in either order."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for index, matrix in enumerate(matrices):
+        found.setdefault(tuple(sorted(matrix.shape)), []).append(index)
+    return found.values()
+
+
+def orthogonal(wide: Tensor) -> Tensor:
+    """Matrices [count, rows, columns] with singular values between 0.7 and 1.2.
+
+    By Newton-Schulz iterations; there are no more rows than columns.
+    """
+    wide = wide / wide.flatten(1).norm(dim=1).clamp(min=_TINY)[:, None, None]
     for _ in range(_ITERATIONS):
-        gram = wide @ wide.T
-        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=_B, alpha=_C), wide, beta=_A)
-    return wide.T if high else wide
+        gram = wide @ wide.mT
+        square = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)
+        wide = torch.baddbmm(wide, square, wide, beta=_A)
+    return wide

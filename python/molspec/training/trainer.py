@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from molspec.model.transformer import Transformer
-from molspec.training.batches import Batches
+from molspec.training.batches import Batches, Passes
 from molspec.training.config import ScheduleName, StepConfig, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.threads import fastest
@@ -76,10 +76,8 @@ class Trainer(ABC):
         self._module, self._optimizers = module, optimizers
         self._batches, self.config = batches, config
         self._device, self._processes = device, processes
-        self._epoch = batches.epoch(config.seed, 0)
-        # Compiling takes minutes on a CPU and gains little there.
-        loss = torch.compile(self._loss, dynamic=True) if device.type == "cuda" else self._loss
-        self._compiled_loss = loss
+        self._passes = Passes(batches, config.seed)
+        self._epoch = self._passes.take(0)
 
     @abstractmethod
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
@@ -94,7 +92,9 @@ class Trainer(ABC):
         if self._batch_index >= len(self._epoch):  # more if resumed on another device
             self.epoch_number += 1
             self._batch_index = 0
-            self._epoch = self._batches.epoch(config.seed, self.epoch_number)
+            self._epoch = self._passes.take(self.epoch_number)
+        elif 2 * self._batch_index >= len(self._epoch):
+            self._passes.plan(self.epoch_number + 1)
         factor = learning_rate_factor(progress, config.warm_up, config.schedule)
         learning_rate = config.learning_rate * factor
         set_learning_rate(self._optimizers, learning_rate)
@@ -120,7 +120,7 @@ class Trainer(ABC):
             size = max(tokens // (source_ids.shape[1] + target_ids.shape[1]), 1)
         for start in range(0, len(target_ids), size):
             targets = target_ids[start : start + size]
-            mean: Tensor = self._compiled_loss(source_ids[start : start + size], targets)
+            mean: Tensor = self._loss(source_ids[start : start + size], targets)
             part = mean * (self._count(targets) / token_count)
             torch.autograd.backward(part)
             loss += part.detach()
@@ -147,9 +147,10 @@ class Trainer(ABC):
             optimizer.load_state_dict(stored)
         self.step_count = state["step_count"]
         self.token_count = state["token_count"]
-        self.epoch_number = state["epoch_number"]
+        if state["epoch_number"] != self.epoch_number:
+            self.epoch_number = state["epoch_number"]
+            self._epoch = self._passes.take(self.epoch_number)
         self._batch_index = state["batch_index"]
-        self._epoch = self._batches.epoch(self.config.seed, self.epoch_number)
 
 
 class ModelTrainer(Trainer):
@@ -173,30 +174,17 @@ class ModelTrainer(Trainer):
         made = optimizers(self.model, config)
         super().__init__(self.model, made, batches, config, device, processes)
 
-    def warm_up(self) -> None:
-        """Compile before the clock starts, by a step that changes nothing."""
-        if self._device.type == "cuda":
-            with self._unchanged():
-                for index in range(min(2, len(self._epoch))):
-                    self._backward(index, self._processes.share)
-            torch.cuda.synchronize()
-
     def choose_threads(self) -> float:
         """Set the fastest number of threads; return about the seconds of a step.
 
         Measured on a part of a batch, by steps that change nothing.
         """
         parts = max(1, self.config.batch_tokens // _MEASURED_TOKENS)
-        with self._unchanged():
-            return parts * fastest(lambda: self._backward(0, slice(0, None, parts)))
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Restore gradients and random numbers afterwards."""
         generators = self._generators()
-        yield
+        seconds = parts * fastest(lambda: self._backward(0, slice(0, None, parts)))
         self.model.zero_grad(set_to_none=True)
         self._set_generators(generators)
+        return seconds
 
     def step(self, progress: float) -> tuple[Tensor, float]:
         """Learn from the next batch, and average the weights."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.text import Vocabulary, canonicalise
+from molspec.text import Vocabulary
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
 from molspec.training.prepared import EncodedPairs
@@ -85,6 +85,8 @@ class Validator:
     def _top_1(self, model: Transformer) -> float | None:
         if self._decode is None or not self._decoded:
             return None
+        from molspec.text import canonicalise  # RDKit: losses are validated without it
+
         weights = {name: weight.cpu() for name, weight in model.state_dict().items()}
         checkpoint = Checkpoint(model.spec, weights, self._vocabulary)
         found = self._decode(checkpoint, [source for source, _ in self._decoded])
