@@ -1,21 +1,68 @@
-"""Replaces RDKit, which a GPU machine without a network may lack; all queries here are valid."""
+"""Replaces RDKit, which a GPU machine without a network may lack; all queries here are valid.
+
+It checks no SMILES and writes none: options that need canonical SMILES fail.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import sys
-import types
+from collections.abc import Iterator
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 
-def provide() -> None:
-    """Replace RDKit if it is missing; the replacement accepts every SMILES."""
-    if importlib.util.find_spec("rdkit") is not None:
-        return
-    package = types.ModuleType("rdkit")
-    chemistry = types.SimpleNamespace(
-        MolFromSmiles=lambda _smiles: object(), MolToSmiles=lambda _molecule: "[CH3][Mg][Br]"
-    )
-    base = types.SimpleNamespace(BlockLogs=contextlib.nullcontext)
-    vars(package).update(Chem=chemistry, rdBase=base)
-    sys.modules["rdkit"] = package
+class _Anything(ModuleType):
+    """A module, class, function or molecule: it has every name, and its calls return it."""
+
+    __path__: list[str] = []  # noqa: RUF012 - as packages have it
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: object, **__: object) -> Any:
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def __or__(self, _: object) -> Any:
+        return self
+
+    def __str__(self) -> str:
+        raise RuntimeError("RDKit is not installed: expected no use of the SMILES that it writes")
+
+
+class _Finder(Loader):
+    """Finds and loads `rdkit` and its modules."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        is_rdkit = name.partition(".")[0] == "rdkit"
+        return ModuleSpec(name, self, is_package=True) if is_rdkit else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Anything(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+def provide() -> bool:
+    """Replace RDKit if it is missing; whether it is."""
+    missing = importlib.util.find_spec("rdkit") is None
+    if missing:
+        sys.meta_path.append(_Finder())
+    return missing

@@ -1,0 +1,46 @@
+"""The stand-in for RDKit: a GPU machine without it imports all parts and predicts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+_HIDE_RDKIT = """
+import runpy, sys
+from importlib.machinery import PathFinder
+
+class Hidden(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "rdkit" else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Hidden
+for script in ("__main__", "prove"):
+    runpy.run_path(f"bench/gpu/{script}.py")
+"""
+_PREDICT = """
+from tests import tiny
+(result,) = tiny.model().predict(["c1ccccc1"], max_length=5)
+print(result.error, len(result.predictions))
+"""
+_CANONICALISE = """
+from molspec.text import canonicalise
+canonicalise("CCO")
+"""
+
+
+def _run(script: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", _HIDE_RDKIT + script]
+    return subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_parts_are_imported_and_predict_without_rdkit() -> None:
+    run = _run(_PREDICT)
+    assert run.stdout.split() == ["None", "1"], run.stderr
+
+
+def test_canonical_smiles_without_rdkit_are_refused() -> None:
+    run = _run(_CANONICALISE)
+    assert run.returncode
+    assert "RDKit is not installed" in run.stderr
