@@ -21,6 +21,7 @@ import host
 import kernels
 import modules
 import probe
+import real
 import rounds
 import times
 from place import DTYPES, Part, Place
@@ -45,9 +46,9 @@ _PARTS: dict[str, Part] = {
     "small": rounds.small,
     "small-engine": rounds.small_engine,
     "small-rounds": rounds.small_rounds,
+    "real": real.run,
     "times": times.run,
     "times-more": times.more,
-    "launches": times.launches,
     "host": host.run,
     "kernels": kernels.run,
     "one-round": kernels.one_round,

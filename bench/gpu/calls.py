@@ -36,7 +36,7 @@ _CHECKS = (
 _SEARCHES = ("greedy-rounds", "beam-rounds", "sbs-rounds", "host-rounds", "ensembles")
 #: Apart under racecheck, which needs minutes for both.
 _SMALL = ("small-engine", "small-rounds")
-_KERNELS = "regex:linear|attention|propose_tree|look_ahead|replay_beams|log_softmax|verify"
+_KERNELS = "regex:linear|attention|propose_tree|replay_beams|log_softmax|verify"
 
 
 @dataclass
@@ -185,16 +185,6 @@ def _costs(folder: Path) -> Step:
     return Step("costs-compile", 40, tuple(f"{nvcc} {HERE}/costs.cu -o {folder}/costs".split()))
 
 
-def _launches() -> list[Step]:
-    """Kernels that begin before those before them end, and kernels that do not."""
-    on, off = ({"MOLSPEC_DEPENDENT_LAUNCH": given} for given in "10")
-    return [
-        Step("probe-dependent", 30, more=on, part="probe"),
-        Step("launches-dependent", 35, more=on, part="launches"),
-        Step("launches-plain", 35, more=off, part="launches"),
-    ]
-
-
 def first(call: Call, folder: Path, names: Sequence[str]) -> None:
     """Is it right, and how fast is it? Times only of what is right."""
     del names
@@ -213,13 +203,12 @@ def first(call: Call, folder: Path, names: Sequence[str]) -> None:
         if with_gpu and (folder / "costs").exists():
             costs = f"'{folder}/costs' | tee -a '{folder}/results.jsonl'"
             call.run(Step("costs", 20, ("bash", "-o", "pipefail", "-c", costs)))
-        call.run(Step("times", 80))
+        call.run(Step("real", 80))
+        call.run(Step("times", 45))
         call.run(Step("host", 20))
         call.run(Step("kernels", 30))
-        for step in _launches():
-            call.run(step)
     else:
-        for name in ("costs", "times", "host", "kernels", "launches"):
+        for name in ("costs", "real", "times", "host", "kernels"):
             call.skip(name, "a check failed: see above")
     call.run(Step("laws-float32", 40), Step("laws-float16", 40))
 

@@ -5,43 +5,36 @@ from __future__ import annotations
 import cProfile
 import pstats
 from collections.abc import Iterator
-from statistics import median
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import subject
+from clock import wall_seconds
 from place import Place, Row
-from times import spin
 
 _CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("product", {"drafter": "tree"}),
-    ("retro", {"drafter": "tree", "n_best": 10}),
+    ("retro", {"n_best": 10}),
 )
 
 
 def run(place: Place) -> Iterator[Row]:
-    """Milliseconds a call, and microseconds a query of the functions, for 1 and for 32 queries."""
+    """Milliseconds a query, and microseconds a query of the functions, alone and in 32s."""
     for name, options in _CASES[: 1 if place.few else None]:
-        checkpoint = subject.checkpoint(name, place.few)[0]
-        model = place.model(checkpoint, "bfloat16")
+        model = place.model(subject.checkpoint(name, place.few)[0], "bfloat16")
         for batch_size in (1,) if place.few else (1, 32):
-            queries = subject.queries(checkpoint, batch_size)
-            limits = {"batch_size": batch_size, "max_length": 8 if place.few else 120}
-            spans = []
-            spin(place, 0.1)
-            for _ in range(3 if place.few else 40):
-                begin = perf_counter()
-                model.predict(queries, **limits, **options)
-                spans.append(perf_counter() - begin)
+            queries = subject.queries(name, place.few, 2 if place.few else 64)
+            more = {**options, "batch_size": batch_size, **subject.limits(place.few)}
+            run = partial(model.predict, queries, **more)
+            seconds = wall_seconds(place, run, 3)
             with cProfile.Profile() as profile:
-                for _ in range(3 if place.few else 40):
-                    model.predict(queries, **limits, **options)
+                run()
             yield {
                 "model": name,
                 **options,
                 "batch_size": batch_size,
-                "milliseconds_a_query": 1e3 * median(spans) / batch_size,
-                "microseconds_a_query": _slowest(profile, len(spans) * batch_size),
+                "milliseconds_a_query": 1e3 * seconds / len(queries),
+                "microseconds_a_query": _slowest(profile, len(queries)),
             }
 
 

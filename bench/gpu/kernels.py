@@ -14,9 +14,7 @@ from molspec.prediction.model import Model
 
 _CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("product", {"drafter": "tree"}),
-    ("product", {"drafter": "windows"}),
     ("retro", {"beam": "standard", "n_best": 10}),
-    ("retro", {"drafter": "tree", "n_best": 10}),
 )
 
 
@@ -28,7 +26,7 @@ def run(place: Place) -> Iterator[Row]:
     """
     yield from _profiled(place, _CASES[: 1 if place.few else None], eager=False)
     if not place.few:
-        yield from _profiled(place, (_CASES[0], _CASES[3]), eager=True)
+        yield from _profiled(place, _CASES, eager=True)
 
 
 def _profiled(
@@ -38,8 +36,8 @@ def _profiled(
         checkpoint = subject.checkpoint(name, place.few)[0]
         model = place.model(checkpoint, "bfloat16", eager)
         for batch_size in (1,) if place.few or eager else (1, 32):
-            queries = subject.queries(checkpoint, 2 if place.few else max(4, batch_size))
-            limits = {"batch_size": batch_size, "max_length": 8 if place.few else 120}
+            queries = subject.queries(name, place.few, 2 if place.few else max(4, batch_size))
+            limits = {"batch_size": batch_size, **subject.limits(place.few)}
             model.predict(queries, **limits, **options)  # captures the graphs
             kernels = _kernels(place, model, queries, {**limits, **options})
             row = {"model": name, **options, "batch_size": batch_size, "queries": len(queries)}
@@ -70,10 +68,10 @@ def _kernels(
 def one_round(place: Place) -> Iterator[Row]:
     """The kernels of an encoded query and a few rounds, for a profiler that is told when."""
     cudart = torch.cuda.cudart() if place.device == "cuda" else None
-    for name, options in (_CASES[0], _CASES[3])[: 1 if place.few else None]:
+    for name, options in _CASES[: 1 if place.few else None]:
         checkpoint = subject.checkpoint(name, place.few)[0]
         model = place.model(checkpoint, "bfloat16", eager=True)
-        queries = subject.queries(checkpoint, 1)
+        queries = subject.queries(name, place.few, 1)
         model.predict(queries, max_length=6, **options)  # loads the kernels
         if cudart is not None:
             cudart.cudaProfilerStart()

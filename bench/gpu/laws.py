@@ -26,9 +26,9 @@ _RUNS = (
 def run(place: Place, dtype: str) -> Iterator[Row]:
     """Greedy answers and log-probs by every drafter, batch size and order, on host and device."""
     checkpoint, weights = subject.checkpoint("product", place.few)
-    queries = subject.queries(checkpoint, 5 if place.few else 60)
+    queries = subject.queries("product", place.few, 5 if place.few else 60)
     yield {"weights": weights, "queries": len(queries)}
-    options = {"max_length": 10 if place.few else 120}
+    options = subject.limits(place.few)
     model = place.model(checkpoint, dtype)
     yield from _greedy(model, dtype, queries, options, _RUNS[:: 3 if place.few else 1])
     yield from _beams(model, dtype, queries[: 3 if place.few else 12], options)

@@ -19,7 +19,7 @@ from molspec.engine.session import Session
 def run(place: Place) -> Iterator[Row]:
     """A source and a step with launches, at its capture, and replayed."""
     checkpoint, weights = subject.checkpoint("product", place.few)
-    query = checkpoint.vocabulary.encode(subject.queries(checkpoint, 1)[0])
+    query = checkpoint.vocabulary.encode(subject.queries("product", place.few, 1)[0])
     yield from _conventions(place)
     exact: torch.Tensor | None = None
     for dtype in ("float32", "bfloat16"):

@@ -43,7 +43,7 @@ def main() -> None:
     print(f"ok    {len(of_devices)} operators have CUDA kernels")
     for name in ("product", "retro"):
         checkpoint, weights = subject.checkpoint(name, few=False)
-        query = subject.queries(checkpoint, 1)[0]
+        query = subject.queries(name, False, 1)[0]
         (result,) = Model(checkpoint, "float32").predict([query])
         best = result.predictions[0]
         print(f"ok    {name} ({weights}): {query} -> {best.smiles}, {best.log_prob:.4f}")

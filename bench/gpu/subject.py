@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -17,7 +17,7 @@ from molspec.checkpoints.bundled import locate
 from molspec.engine.cuda.session import CudaSession
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
-from molspec.text import TokenizationError, Vocabulary
+from molspec.text import Vocabulary
 
 PAPER_FEED_FORWARD = 2048
 
@@ -49,15 +49,22 @@ def padded(subject: Checkpoint) -> Checkpoint:
     return replace(subject, spec=spec, weights=weights)
 
 
-def queries(subject: Checkpoint, count: int) -> list[str]:
-    """Molecules of the test suite whose tokens the model's vocabulary has."""
-    path = Path(__file__).parents[2] / "tests" / "data" / "smiles.txt"
-    readable = []
-    for smiles in path.read_text().split():
-        with suppress(TokenizationError):
-            subject.vocabulary.encode(smiles)
-            readable.append(smiles)
-    return readable[:count]
+def queries(name: str, few: bool, count: int) -> list[str]:
+    """So many queries of a model, evenly spread over the real ones, or these again and again.
+
+    The real ones are 128 reactants and reagents of USPTO-MIT's test set for "product", and 64
+    products of USPTO-50K's for "retro", canonical, evenly spread over those that the vocabularies
+    have.
+    """
+    real = json.loads((Path(__file__).parent / "queries.json").read_text())
+    found: list[str] = list(tiny.QUERIES[:-1]) if few else real[name]
+    step = max(1.0, len(found) / count)
+    return [found[int(i * step) % len(found)] for i in range(count)]
+
+
+def limits(few: bool) -> dict[str, int]:
+    """The options that keep a trial short."""
+    return {"max_length": 5} if few else {}
 
 
 def rounds_on_host() -> AbstractContextManager[object]:

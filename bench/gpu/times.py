@@ -1,74 +1,27 @@
-"""Times of a step by its nodes, of a query by batch size, and of single operators."""
+"""Times of a step by its nodes, of single operators, and of larger beams and other dtypes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import subject
 import torch
 from bench.campaigns.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
+from clock import queued_microseconds, spin, wall_seconds
 from place import DTYPES, Place, Row
+from real import PLAIN, TREE, Case, cases, exact, standard
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.session import CudaSession
 from molspec.model.positions import rotations
-from molspec.prediction.model import Model
 
-Options = dict[str, Any]
 _BUNDLED = 512  # positions of the bundled models' feed-forward layers
-_PRODUCT: tuple[Options, ...] = ({"drafter": "none"}, {"drafter": "tree"}, {"drafter": "windows"})
-
-
-def _retro(n_best: int) -> tuple[Options, ...]:
-    return {"n_best": n_best, "beam": "standard"}, {"n_best": n_best, "drafter": "tree"}
-
-
-def spin(place: Place, seconds: float = 0.5) -> None:
-    """Keep the device busy: its clocks rise from idle only under work."""
-    if place.device != "cuda":
-        return
-    square = torch.ones(2048, 2048, device="cuda")
-    end = perf_counter() + seconds
-    while perf_counter() < end:
-        square @ square
-        place.wait()
-
-
-def _seconds(place: Place, work: Callable[[], object], repeats: int) -> float:
-    """Median wall time of `work` until the device is done; the first call does not count."""
-    spans = []
-    work()
-    spin(place, 0.02)
-    for _ in range(1 if place.few else repeats):
-        place.wait()
-        begin = perf_counter()
-        work()
-        place.wait()
-        spans.append(perf_counter() - begin)
-    return median(spans)
-
-
-def _queued_microseconds(place: Place, work: Callable[[], None], repeats: int) -> float:
-    """Device time of one of many queued calls, measured by events."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    work()
-    spin(place, 0.02)
-    begin.record()
-    for _ in range(repeats):
-        work()
-    end.record()
-    end.synchronize()
-    milliseconds: float = begin.elapsed_time(end)
-    return 1e3 * milliseconds / repeats
 
 
 def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
@@ -95,44 +48,15 @@ def _steps(place: Place, dtype: str, checkpoint: Checkpoint) -> Iterator[Row]:
         nodes = np.array([[4, 40, 41 * i, 0] for i in range(count)], dtype=np.int32)
         paths = np.array([[*range(40), 48 + i] for i in range(count)], dtype=np.int32).ravel()
         step = partial(session.step, nodes, paths, (48 + count + 15) // 16)
-        row = {"nodes": count, "microseconds": 1e6 * _seconds(place, step, 50)}
+        row = {"nodes": count, "microseconds": 1e6 * wall_seconds(place, step, 50)}
         if place.device == "cuda":
             assert isinstance(session, CudaSession)
             caches = session._caches
             size = caches.step_size(count)
             with caches.on_stream():
                 replay = partial(caches.graphs.run, size, partial(session._launch, size))
-                row["microseconds_of_a_replay"] = _queued_microseconds(place, replay, 100)
+                row["microseconds_of_a_replay"] = queued_microseconds(place, replay, 100)
         yield row
-
-
-def _queries(
-    place: Place, name: str, dtype: str, searches: tuple[Options, ...], sizes: tuple[int, ...]
-) -> Iterator[Row]:
-    """Milliseconds a query, by search and batch size, with rounds on the device and the host."""
-    checkpoint = subject.checkpoint(name, place.few)[0]
-    model = place.model(checkpoint, dtype)
-    for options in searches[: 1 if place.few else None]:
-        for batch_size in sizes[: 1 if place.few else None]:
-            count = 2 if place.few else {1: 12, 8: 24}.get(batch_size, batch_size)
-            queries = subject.queries(checkpoint, count)
-            row = {"model": name, **options, "batch_size": batch_size}
-            yield {**row, **_query(place, model, queries, batch_size, options)}
-
-
-def _query(
-    place: Place, model: Model, queries: list[str], batch_size: int, options: Options
-) -> Row:
-    limits = {"batch_size": batch_size, "max_length": 5 if place.few else 120}
-    run = partial(model.predict, queries, **limits, **options)
-    row = {"milliseconds_a_query": 1e3 * _seconds(place, run, 3) / len(queries)}
-    statistics = run().statistics
-    row["passes_a_query"] = statistics.query_calls / len(queries)
-    if batch_size <= 32 and not place.few:
-        with subject.rounds_on_host():
-            seconds = _seconds(place, run, 1) / len(queries)
-        row["milliseconds_with_rounds_on_host"] = 1e3 * seconds
-    return row
 
 
 def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row]:
@@ -152,12 +76,12 @@ def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row
     for batch_size in sizes[: 1 if place.few else None]:
         sources = [
             torch.tensor([begin, *vocabulary.encode(query), vocabulary.eos_id])
-            for query in subject.queries(checkpoint, batch_size)
+            for query in subject.queries("product", place.few, batch_size)
         ]
         ids = pad_sequence(sources, batch_first=True, padding_value=vocabulary.pad_id)
         ids = ids.to(place.tensors)
         for name, kind in (("with_cache", WithCache), ("without_cache", WithoutCache)):
-            seconds = _seconds(place, partial(decode, kind, ids), 1) / batch_size
+            seconds = wall_seconds(place, partial(decode, kind, ids), 1) / batch_size
             yield {
                 "what": f"PyTorch, {name}",
                 "batch_size": batch_size,
@@ -202,7 +126,7 @@ def _padded_operators(place: Place) -> Iterator[Row]:
             row: Row = {"what": "padded operators", "queries": queries, "hypotheses": hypotheses}
             for name, arguments in calls.items():
                 call = partial(getattr(place.ops, name), *arguments)
-                row[f"{name}_microseconds"] = 1e6 * _seconds(place, call, 30)
+                row[f"{name}_microseconds"] = 1e6 * wall_seconds(place, call, 30)
             yield row
 
 
@@ -222,63 +146,49 @@ def _sections(place: Place, sections: dict[str, tuple[Any, Iterator[Row]]]) -> I
 
 
 def run(place: Place) -> Iterator[Row]:
-    """Time what decides most first: one query of the bundled size in bfloat16."""
+    """Time steps of the bundled size in bfloat16, operators, and other people's loops."""
     half = {"dtype": "bfloat16", "feed_forward": _BUNDLED}
     product = _checkpoint("product", place, _BUNDLED)
     yield from _sections(
         place,
         {
-            "product alone": (half, _queries(place, "product", "bfloat16", _PRODUCT, (1,))),
             "steps": (half, _steps(place, "bfloat16", product)),
-            "retro alone": (
-                half,
-                _queries(place, "retro", "bfloat16", (*_retro(5), *_retro(10)), (1,)),
-            ),
-            "product in batches": (
-                half,
-                _queries(place, "product", "bfloat16", _PRODUCT[:2], (8, 32)),
-            ),
-            "retro in batches": (half, _queries(place, "retro", "bfloat16", _retro(10), (8, 32))),
             "padded operators": ({}, _padded_operators(place)),
             "baselines": (half, _baselines(place, "bfloat16", (1, 32))),
         },
     )
 
 
+#: Larger beams, and searches in float32.
+_LARGE: tuple[Case, ...] = tuple(
+    ("retro", options, size) for size in (1, 32) for options in (standard(25), exact(25))
+)
+_EXACT: tuple[Case, ...] = tuple(
+    (*search, size)
+    for size in (1, 32)
+    for search in (("product", TREE), ("product", PLAIN), ("retro", standard(10)))
+)
+
+
 def more(place: Place) -> Iterator[Row]:
-    """Larger batches and beams, the paper's feed-forward size, and float32."""
+    """Larger beams, the paper's feed-forward size, and float32."""
     large, small = subject.PAPER_FEED_FORWARD, _BUNDLED
-    half, exact = {"dtype": "bfloat16"}, {"dtype": "float32"}
+    half, exactly = {"dtype": "bfloat16"}, {"dtype": "float32"}
     narrow, wide = (_checkpoint("product", place, size) for size in (small, large))
-    rotary = _rotary(narrow)
-    sbs: Options = {"n_best": 5, "beam": "sbs"}
-    product, retro = partial(_queries, place, "product"), partial(_queries, place, "retro")
+    rotary, most = _rotary(narrow), 1 if place.few else None
     yield from _sections(
         place,
         {
-            "product, 128": ({**half}, product("bfloat16", _PRODUCT[:2], (128,))),
-            "retro, 25": ({**half}, retro("bfloat16", (*_retro(25), sbs), (1, 32))),
+            "retro, 25": ({}, cases(place, "bfloat16", _LARGE[:most])),
             "steps, wide": ({**half, "feed_forward": large}, _steps(place, "bfloat16", wide)),
             "steps, rotary": ({**half, "feed_forward": small}, _steps(place, "bfloat16", rotary)),
-            "steps, float32": ({**exact, "feed_forward": small}, _steps(place, "float32", narrow)),
-            "product, float32": ({**exact}, product("float32", _PRODUCT[:2], (1, 32))),
-            "retro, float32": ({**exact}, retro("float32", _retro(10), (1, 32))),
+            "steps, float32": (
+                {**exactly, "feed_forward": small},
+                _steps(place, "float32", narrow),
+            ),
+            "queries, float32": ({}, cases(place, "float32", _EXACT[:most])),
             "baselines": ({**half}, _baselines(place, "bfloat16", (8, 128))),
         },
     )
     if place.device == "cuda":
         yield {"peak_memory_bytes": torch.cuda.max_memory_allocated()}
-
-
-def launches(place: Place) -> Iterator[Row]:
-    """What the way of launching changes: a step, a query of each model, the same bits."""
-    half = {"dtype": "bfloat16", "dependent": os.environ.get("MOLSPEC_DEPENDENT_LAUNCH", "")}
-    product = _checkpoint("product", place, _BUNDLED)
-    yield from _sections(
-        place,
-        {
-            "steps": (half, _steps(place, "bfloat16", product)),
-            "product": (half, _queries(place, "product", "bfloat16", _PRODUCT[:2], (1, 32))),
-            "retro": (half, _queries(place, "retro", "bfloat16", _retro(10), (1,))),
-        },
-    )

@@ -60,9 +60,12 @@ class _Finder(Loader):
         pass
 
 
-def provide() -> bool:
-    """Replace RDKit if it is missing; whether it is."""
-    missing = importlib.util.find_spec("rdkit") is None
-    if missing:
+def provide() -> None:
+    """Replace RDKit if it is missing."""
+    if importlib.util.find_spec("rdkit") is None:
         sys.meta_path.append(_Finder())
-    return missing
+
+
+def replaced() -> bool:
+    """Whether RDKit is missing."""
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)

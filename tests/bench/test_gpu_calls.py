@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 GPU = ROOT / "bench" / "gpu"
 
 
-@pytest.mark.parametrize("part", ["probe", "laws-float32", "small", "times", "host", "kernels"])
+@pytest.mark.parametrize(
+    "part", ["probe", "laws-float32", "small", "real", "times", "host", "kernels"]
+)
 def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     command = [sys.executable, "bench/gpu", part, "--device", "cpu", "--few", "--lines", str(path)]
