@@ -39,6 +39,9 @@ class _Anything(ModuleType):
     def __contains__(self, _: object) -> bool:
         return True
 
+    def __bool__(self) -> bool:
+        return False  # of the faults of a molecule: there are none
+
     def __or__(self, _: object) -> Any:
         return self
 

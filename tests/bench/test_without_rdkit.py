@@ -19,8 +19,9 @@ for script in ("__main__", "prove"):
 """
 _PREDICT = """
 from tests import tiny
-(result,) = tiny.model().predict(["c1ccccc1"], max_length=5)
-print(result.error, len(result.predictions))
+for options in ({}, {"target_prefix": "CC"}):
+    (result,) = tiny.model().predict(["c1ccccc1"], max_length=5, **options)
+    print(result.error, len(result.predictions))
 """
 _CANONICALISE = """
 from molspec.text import canonicalise
@@ -37,7 +38,7 @@ def _run(script: str) -> "subprocess.CompletedProcess[str]":
 
 def test_the_parts_are_imported_and_predict_without_rdkit() -> None:
     run = _run(_PREDICT)
-    assert run.stdout.split() == ["None", "1"], run.stderr
+    assert run.stdout.split() == ["None", "1"] * 2, run.stderr
 
 
 def test_canonical_smiles_without_rdkit_are_refused() -> None:
