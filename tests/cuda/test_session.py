@@ -109,6 +109,22 @@ def test_rounds_on_the_device_change_no_answer(cuda: Emulator, options: dict[str
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.parametrize("n_best", [5, 10, 25])
+def test_a_lone_beam_looks_ahead_on_the_host(cuda: Emulator, n_best: int) -> None:
+    model = model_with_ngram()
+    model.device, model.identity = "cuda", model.identity._replace(device="cuda")
+    model.engine = engine = EmulatedEngine(cuda, torch.float32)
+    results, kinds = [], []
+    for batch_size in (1, 32):
+        engine.graphs.sizes.clear()
+        found = model.predict(tiny.QUERIES[2:3], n_best, batch_size=batch_size, max_length=4)
+        results.append(found)
+        kinds.append({type(size) for size in engine.graphs.sizes})
+    assert kinds == [{int}, {tuple}]  # steps of rounds on the host, and rounds on the device
+    assert results[0] == results[1]
+    assert results[0].statistics.drafted_tokens > 0
+
+
 @pytest.mark.parametrize("options", [{"drafter": "none"}, {"beam": "standard", "n_best": 3}])
 @pytest.mark.parametrize("on_device", [True, False])
 def test_passes_of_many_rows_are_split(

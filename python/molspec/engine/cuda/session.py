@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import GuessModel, SearchSpec
+from molspec._native import BeamSpec, GuessModel, SearchSpec
 from molspec.engine.cuda.caches import MOST_ROWS, power_of_two
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.executors import Executors
@@ -38,7 +38,12 @@ class CudaSession(Session):
         self._free_blocks = list(reversed(range(len(caches.memory_cache))))
 
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
-        """The executor of a search whose rounds can run on the device; None for all others."""
+        """The executor of a search whose rounds run on the device; None for all others.
+
+        A lone beam looks ahead faster on the host (docs/benchmarks/gpu.md).
+        """
+        if self._caches.query_count == 1 and isinstance(search, BeamSpec) and search.drafts:
+            return None
         return self._executors.find(search, guess)
 
     def encode(self, rows: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
