@@ -139,13 +139,13 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
         norms = [spec.length_norm(length) for length in range(self.sizes.capacity)]
         self._caches.outbox.put(np.array(norms), self._length_norms)
 
-    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
+    def _new_head(self) -> npt.NDArray[np.void]:
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
         head = fresh["head"]
         head["state"], head["max_length"] = LIVE, self.spec.max_length
         head["count"] = head["planned_count"] = 1
         head["looked_from"] = -1
-        return self._start_drafts(row, source_ids), fresh
+        return fresh
 
     @property
     def _beams(self) -> tuple[Tensor, ...]:
@@ -161,10 +161,6 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
         self._caches.launch(nodes, path_slots, self._kv_cache, log_probs)
         library.rank_tokens(nodes, path_slots, log_probs, *self._best)
         self._select()
-
-    @abstractmethod
-    def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
-        """Send a query's data for drafts; return the maximum nodes of a round."""
 
     @abstractmethod
     def _draft(self) -> None:
@@ -221,7 +217,7 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
         )
         return row
 
-    def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
+    def _start(self, row: int, source_ids: Sequence[int]) -> int:
         if self._guessed is not None:
             self._guessed.start(row, source_ids)
         return self.sizes.planned
@@ -276,7 +272,7 @@ class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
         self._windows = drafts.DeviceWindows(self._caches, self.sizes.drafts.entries)
         return super()._make_buffers(spec, guess)
 
-    def _start_drafts(self, row: int, source_ids: Sequence[int]) -> int:
+    def _start(self, row: int, source_ids: Sequence[int]) -> int:
         most = self._windows.start(row, source_ids, self.spec.drafter, self._guess)
         return self.sizes.beam_size * (1 + most)
 

@@ -114,8 +114,13 @@ class GraphExecutor(ABC, Generic[SpecT]):
         #: Functions that wait for queued rounds whose answers are unread.
         self._under_way: deque[Callable[[], None]] = deque()
         self._looked_count = 0
-        #: For every live row: its first round, and its maximum nodes in a round.
-        self._live: dict[int, tuple[int, int]] = {}
+        rows = self._caches.query_count
+        #: Of every row: its maximum nodes in a round, 0 if it is not live; and its first round.
+        self._most_nodes = np.zeros(rows, dtype=np.int64)
+        self._first_rounds = np.zeros(rows, dtype=np.int64)
+        #: Rows that begin with the next round, and how an answer begins.
+        self._fresh: list[int] = []
+        self._head = self._caches.outbox.send(self._new_head().reshape(1).view(np.uint8))
         self.decoder_calls = 0
 
     def runs(self, spec: SearchSpec, guess: GuessModel) -> bool:
@@ -125,20 +130,21 @@ class GraphExecutor(ABC, Generic[SpecT]):
     @property
     def live_count(self) -> int:
         """The number of queries that are not known to be done."""
-        return len(self._live)
+        return int(np.count_nonzero(self._most_nodes))
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Begin the query of an encoded row in the next round."""
-        first_round = self._looked_count + len(self._under_way)
         with self._caches.on_stream():
-            most_nodes, head = self._start(row, source_ids)
-            content = head.reshape(1).view(np.uint8)
-            self._caches.outbox.put(content, self._answers[row, : len(content)])
-        self._live[row] = first_round, most_nodes
+            self._most_nodes[row] = self._start(row, source_ids)
+        self._first_rounds[row] = self._looked_count + len(self._under_way)
+        self._fresh.append(row)
 
     def cancel(self, row: int) -> None:
         """Drop a query from the next round on."""
-        del self._live[row]
+        self._most_nodes[row] = 0
+        if row in self._fresh:
+            self._fresh.remove(row)
+            return
         with self._caches.on_stream():
             self._answers[row].zero_()
 
@@ -155,7 +161,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
 
     def end(self) -> None:
         """Drop all queries and wait for the queued rounds; further work may use another stream."""
-        for row in list(self._live):
+        for row in np.flatnonzero(self._most_nodes).tolist():
             self.cancel(row)
         while self._under_way:
             self._under_way.popleft()()
@@ -163,7 +169,7 @@ class GraphExecutor(ABC, Generic[SpecT]):
 
     def _queue(self) -> None:
         image = self._images[(self._looked_count + len(self._under_way)) % len(self._images)]
-        size = self._caches.step_size(sum(most for _, most in self._live.values()))
+        size = self._caches.step_size(int(self._most_nodes.sum()))
         if size > len(self._nodes):
             # Before the buffers move, and the one that tells the size last: memory may not suffice.
             self._caches.graphs.clear()
@@ -171,18 +177,29 @@ class GraphExecutor(ABC, Generic[SpecT]):
             self._grow(size)
             self._nodes = self._nodes.new_zeros(size, 4)
         self._caches.reserve(min(size, MOST_ROWS))
+        self._begin_rows()
         graphs = self._caches.graphs
         graphs.run((id(self), size), lambda: self._launch(size))
         image.copy_(self._answers, non_blocking=True)
         self._under_way.append(graphs.mark())
 
+    def _begin_rows(self) -> None:
+        """Queue the heads of the rows that begin, in one copy."""
+        rows = self._fresh
+        if not rows:
+            return
+        several = len(rows) > 1
+        where = self._caches.outbox.send(np.array(rows)) if several else rows[0]
+        self._answers[where, : len(self._head)] = self._head
+        self._fresh = []
+
     def _look(self, answers: npt.NDArray[np.void]) -> list[Decoded]:
-        taking_part = [row for row, (first, _) in self._live.items() if first <= self._looked_count]
-        self.decoder_calls += bool(taking_part)
-        done = [row for row in sorted(taking_part) if answers[row]["head"]["state"] != LIVE]
-        for row in done:
-            del self._live[row]
-        return [self._decoded(row, answers[row]) for row in done]
+        """The rows that a round finished; no work in Python for the others."""
+        taking_part = (self._most_nodes > 0) & (self._first_rounds <= self._looked_count)
+        self.decoder_calls += bool(taking_part.any())
+        done = np.flatnonzero(taking_part & (answers["head"]["state"] != LIVE))
+        self._most_nodes[done] = 0
+        return [self._decoded(row, answers[row]) for row in done.tolist()]
 
     def _decoded(self, row: int, answer: np.void) -> Decoded:
         head = answer["head"]
@@ -199,11 +216,12 @@ class GraphExecutor(ABC, Generic[SpecT]):
         """
 
     @abstractmethod
-    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
-        """Send a query's data for drafts.
+    def _new_head(self) -> npt.NDArray[np.void]:
+        """The first bytes of the answer of a query that begins."""
 
-        Returns its maximum nodes in a round, and the first bytes of its answer.
-        """
+    @abstractmethod
+    def _start(self, row: int, source_ids: Sequence[int]) -> int:
+        """Send a query's data for drafts; return its maximum nodes in a round."""
 
     def _grow(self, size: int) -> None:
         """Grow further buffers for rounds of so many nodes."""

@@ -75,15 +75,18 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         self._path_slots = self._zeros(0)
         return np.dtype([("head", _HEAD), ("token_ids", "<i4", (sizes.capacity,))])
 
-    def _start(self, row: int, source_ids: Sequence[int]) -> tuple[int, npt.NDArray[np.void]]:
+    def _new_head(self) -> npt.NDArray[np.void]:
         head = np.zeros((), dtype=_HEAD)
         head["state"], head["max_length"] = LIVE, self.spec.max_length
+        return head
+
+    def _start(self, row: int, source_ids: Sequence[int]) -> int:
         drafted = self.sizes.drafts.limit
         if self._guessed is not None:
             self._guessed.start(row, source_ids)
         elif self._windows is not None:
             drafted = self._windows.start(row, source_ids, self.spec.drafter, self._guess)
-        return 1 + drafted, head
+        return 1 + drafted
 
     def _grow(self, size: int) -> None:
         self._path_slots = self._path_slots.new_zeros(size * self.sizes.capacity)
