@@ -10,6 +10,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.cuda.graphs import Staged
+from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.ensemble import EnsembleEngine
 from molspec.prediction.model import Model
@@ -238,6 +240,23 @@ def test_rounds_with_other_options_run_on_the_host(cuda: Emulator, options: dict
     model.engine = engine
     model.predict(tiny.QUERIES[:1], max_length=6, **options)
     assert all(isinstance(size, int) for size in engine.graphs.sizes)
+
+
+def test_an_admission_sends_its_own_rows_alone(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = EmulatedEngine(cuda, torch.float32).session(3000)
+    caches, sizes, send = session._caches, [], Outbox.put
+
+    def put(outbox: Outbox, values: np.ndarray, target: torch.Tensor) -> None:
+        sizes.append(values.nbytes)
+        send(outbox, values, target)
+
+    monkeypatch.setattr(Outbox, "put", put)
+    session.encode([2999, 5], [[4, 5], [6] * 20])
+    assert sum(sizes) < 1000
+    assert caches.memories[[2999, 5]].tolist() == caches.host_memories[[2999, 5]].tolist()
+    assert caches.memories[:, 0].sum() == 22
 
 
 @pytest.mark.parametrize(("drafter", "on_device"), [("windows", 1), ("tree", 1), ("tree", 0)])

@@ -66,16 +66,18 @@ class CudaSession(Session):
         self._check_source(source_ids)
         offsets = np.cumsum([0, *lengths], dtype=np.int32)
         memories = caches.host_memories[rows]
-        sent = np.concatenate([offsets, memories.reshape(-1), source_ids])  # in one piece
+        given = [offsets, memories.reshape(-1), source_ids]
         with caches.on_stream():
             if len(rows) == 1:
                 caches.outbox.put(memories[0], caches.memories[rows[0]])
-                self._encode_one(sent, lengths[0])
+                self._encode_one(np.concatenate(given), lengths[0])
                 return
-            caches.outbox.put(caches.host_memories, caches.memories)
             caches.reserve(power_of_two(sum(lengths)))
-            parts = caches.outbox.send(sent).split([len(offsets), memories.size, len(source_ids)])
+            given.append(np.array(rows, dtype=np.int32))
+            sent = caches.outbox.send(np.concatenate(given))  # in one piece
+            parts = sent.split([len(each) for each in given])
             source = parts[2], parts[0], parts[1].view(memories.shape)
+            caches.memories[parts[3]] = source[2]
             caches.library.encode(*caches.model, *source, caches.memory_cache, caches.workspace)
 
     def _encode_one(self, sent: npt.NDArray[np.int32], length: int) -> None:
