@@ -56,6 +56,27 @@ def test_common_file_formats_are_read(run: Run, loaded: Loaded, tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize(
+    ("device", "flags", "expected"),
+    [
+        ("cpu", [], 32),
+        ("cuda", [], 1024),
+        ("cuda", ["-n", "10"], 102),
+        ("cuda", ["-n", "50"], 32),
+        ("cuda", ["--batch-size", "32"], 32),
+    ],
+)
+def test_a_file_fills_the_batch_of_a_device(
+    run: Run, loaded: Loaded, tmp_path: Path, device: str, flags: list[str], expected: int
+) -> None:
+    loaded["model"].device = device
+    (tmp_path / "in.smi").write_text("CO\n")
+    assert run("predict", "-i", str(tmp_path / "in.smi"), *flags) == 0
+    assert loaded["model"].options.batch_size == expected
+    assert run("predict", "CO", *flags) == 0
+    assert loaded["model"].options.batch_size == 32
+
+
 def test_the_file_ending_selects_the_output_format(
     run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,7 @@ def predict_command(
     processes: ProcessesFlag = "1",
     copy_column: CopyColumn = None,
     raw_cells: RawCells = False,
+    context: typer.Context,
 ) -> None:
     """Predict for every query, in order. The same command resumes an interrupted run."""
     with value_errors_are_usage_errors():
@@ -65,6 +67,11 @@ def predict_command(
     with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = jobs.load_model(model)
+            given = context.get_parameter_source("batch_size")
+            if source.input_name is not None and given is not None and given.name == "DEFAULT":
+                from molspec.prediction.strategy import batch_of_files
+
+                options = replace(options, batch_size=batch_of_files(options, loaded.device))
             config = loaded.decode_config(options)
             copied = tuple(copy_column or ())
             queries = _Counted(

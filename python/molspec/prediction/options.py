@@ -130,7 +130,8 @@ class PredictOptions:
     batch_size: int = setting(
         DEFAULT_BATCH_SIZE,
         "Most queries decoded together.",
-        more="On a CPU fewer share a pass if each has several hypotheses, as is fastest.",
+        more="On a CPU fewer share a pass if each has several hypotheses, as is fastest. On a GPU "
+        "`molspec predict` takes as many of a file as have 1,024 hypotheses, unless it is given.",
         group=ANSWERS,
         most=65536,
     )

@@ -38,6 +38,8 @@ _MOST_HYPOTHESES_DRAFTED, _MOST_QUERIES_DRAFTED = 1024, 64
 #: their keys and values are read in every pass (docs/benchmarks/beams.md). On other devices the
 #: server's bound on wide queries, which make a pass longer for all others.
 _TOGETHER_ON_CPU, _TOGETHER_ON_DEVICE = 24, 100
+#: Hypotheses that fill a device's passes: with more of them, a query's share falls little.
+_OF_FILES_ON_DEVICE = 1024
 _LOOKING_AHEAD = ("exact", "standard", "stochastic")
 #: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
 #: tiles for a single query.
@@ -182,6 +184,14 @@ def queries_together(options: PredictOptions, device: str | None) -> int:
     if device != "cpu" or width == 1:
         return options.batch_size
     return min(options.batch_size, max(2, hypotheses_together(device) // width))
+
+
+def batch_of_files(options: PredictOptions, device: str | None) -> int:
+    """The batch size for a file's queries, if none is requested."""
+    if device == "cpu":
+        return options.batch_size
+    width = options.samples or options.width
+    return max(options.batch_size, _OF_FILES_ON_DEVICE // width)
 
 
 def paying_tree(batch_size: int) -> TreeDraft:
