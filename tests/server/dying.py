@@ -9,38 +9,38 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from molspec.common.console import one_line_errors
-from molspec.server import serving
+from molspec.common.console import one_line_errors, value_errors_are_usage_errors
+from molspec.server import processes, serving
 from molspec.server.limits import Limits
-from molspec.server.serving import ServerSettings
+from molspec.server.serving import ServerSettings, Start
 
 
 @dataclass(frozen=True)
 class Broken(ServerSettings):
-    """Its models are damaged, or end the process that loads them."""
+    """Its models are damaged, or end the process that starts them."""
 
     is_wrong: bool = True
 
-    def app(self) -> FastAPI:
-        """Raises an error or ends the process."""
+    def load(self, processes: int = 1) -> Start:
+        """Raises an error or returns what ends the process."""
         if self.is_wrong:
             raise ValueError("the model is damaged")
-        os._exit(7)
+        return lambda: os._exit(7)
 
 
 @dataclass(frozen=True)
 class Stuck(ServerSettings):
     """Its models never stop: their threads are in native code."""
 
-    def app(self) -> FastAPI:
-        """An application whose end takes for ever."""
+    def load(self, processes: int = 1) -> Start:
+        """Of an application whose end takes for ever."""
 
         @asynccontextmanager
         async def lifespan(_: FastAPI) -> AsyncIterator[None]:
             yield
             time.sleep(1000)
 
-        return FastAPI(lifespan=lifespan)
+        return lambda: FastAPI(lifespan=lifespan)
 
 
 if __name__ == "__main__":
@@ -48,7 +48,7 @@ if __name__ == "__main__":
         serving._LAST_GRACE = 1
         with serving.listen("127.0.0.1", 0) as listener:
             serving.run(Stuck([], limits=Limits(seconds=0.5)), listener, print)
-    serving._PAUSE = 0.0
+    processes._PAUSE = 0.0
     settings = Broken([("any", "any")], is_wrong=sys.argv[1] == "wrong")
-    with one_line_errors(), serving.listen("127.0.0.1", 0) as listener:
-        serving.run_many(settings, listener, 2, print)
+    with one_line_errors(), value_errors_are_usage_errors():
+        processes.run_many(settings, serving.listen("127.0.0.1", 0), 2, print)

@@ -85,7 +85,8 @@ def serve_command(
     """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
     with value_errors_are_usage_errors():
         with extra("serve", "server"):
-            from molspec.server.serving import ServerSettings, listen, run, run_many
+            from molspec.server.processes import run_many
+            from molspec.server.serving import ServerSettings, listen, run
         keys = _keys(api_key_file)
         settings = ServerSettings(
             _models(models),

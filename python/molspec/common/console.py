@@ -124,8 +124,8 @@ def print_out(text: str) -> None:
 
 
 def print_err(message: str) -> None:
-    """Write a line to standard error."""
-    print(f"molspec: {printed(' '.join(message.split()))}", file=sys.stderr, flush=True)
+    """Write a line to standard error, at once: several processes may write there."""
+    print(f"molspec: {printed(' '.join(message.split()))}\n", end="", file=sys.stderr, flush=True)
 
 
 def printed(text: str) -> str:

@@ -13,13 +13,14 @@ from prometheus_client import (
     Histogram,
     disable_created_metrics,
     generate_latest,
+    values,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from molspec.prediction.results import Result
 
 #: Names the folder in which several processes store their counts, which are then added up.
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 disable_created_metrics()
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
@@ -39,6 +40,12 @@ _requests = Histogram(
     ["path", "status"],
     buckets=_SECONDS,
 )
+
+
+def add_up(folder: str) -> None:
+    """Let the processes that are forked from now on store their counts there, to be added up."""
+    os.environ[_FOLDER] = folder
+    values.ValueClass = values.MultiProcessValue()
 
 
 class ModelCounters:
@@ -75,7 +82,7 @@ def request(path: str, status: int, seconds: float) -> None:
 
 def exposition() -> tuple[bytes, str]:
     """All counts, of all processes, and their media type."""
-    folder = os.environ.get(FOLDER_VARIABLE)
+    folder = os.environ.get(_FOLDER)
     if folder is None:
         return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
     registry = CollectorRegistry()

@@ -1,33 +1,23 @@
-"""Runs a server, in this process or in several that share a port."""
+"""Loads the models of a server, and serves them in this process."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import logging
-import multiprocessing
-import os
 import signal
 import socket
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from math import ceil
-from multiprocessing.context import SpawnProcess
-from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
 from pathlib import Path
-from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import LOGGING_CONFIG
 
-from molspec.common.console import UsageError, one_line_errors, value_errors_are_usage_errors
 from molspec.engine.ops import set_num_threads
 from molspec.planners.stock import Match, read_stock
 from molspec.prediction.model import load
@@ -35,27 +25,20 @@ from molspec.prediction.options import DEFAULT_BATCH_SIZE
 from molspec.server.app import make_app
 from molspec.server.connections import Protocol
 from molspec.server.limits import Limits
-from molspec.server.metrics import FOLDER_VARIABLE
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 
-#: Seconds between looks at the processes, and before one that ended is started again.
-_LOOK = 0.2
-_PAUSE = 1.0
-#: Processes that may end in a row before they listen; then no more are started.
-_MOST_FAILURES = 3
 #: Connections that wait to be accepted.
 _BACKLOG = 2048
 #: Seconds at a stop in which requests of open connections may still arrive.
 _LAST_READ = 0.2
 #: Seconds after the limit of a request within which a stop ends the process, whatever it does.
 _LAST_GRACE = 5
-#: The status of a command that cannot be carried out as given.
-_WRONG_USE = 2
-_STOPS = (signal.SIGTERM, signal.SIGINT)
 
 #: Called with the address once the server listens.
 Tell = Callable[[str], None]
+#: Starts the threads of models that are loaded, and makes the application that they serve.
+Start = Callable[[], FastAPI]
 
 
 @dataclass(frozen=True)
@@ -82,19 +65,27 @@ class ServerSettings:
     stock: Path | None = None
     match: Match | None = None
 
-    def app(self) -> FastAPI:
-        """Load the models and start their threads.
+    def load(self, processes: int = 1) -> Start:
+        """Read the stock and the models. Start them in this process, or in ones forked from it.
 
-        Raises ValueError if a model is broken, or the stock has no molecules.
+        Raises ValueError if a model is broken or that many processes cannot share it, or if the
+        stock has no molecules.
         """
         stock = None if self.stock is None else read_stock(self.stock, self.match)
-        set_num_threads(self.threads)
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
-        workers = {
-            name: Worker(name, model, self.batch_size, self.limits.waiting)
-            for name, model in loaded.items()
-        }
-        return make_app(Service(workers, self.limits, stock), self.keys, self.hosts, self.origins)
+        for model in loaded.values():
+            model.check_processes(processes)
+
+        def start() -> FastAPI:
+            set_num_threads(self.threads)
+            workers = {
+                name: Worker(name, model, self.batch_size, self.limits.waiting)
+                for name, model in loaded.items()
+            }
+            service = Service(workers, self.limits, stock)
+            return make_app(service, self.keys, self.hosts, self.origins)
+
+        return start
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -150,8 +141,13 @@ def run(settings: ServerSettings, taken: socket.socket, tell: Tell) -> None:
 
     Raises ValueError if a model is broken.
     """
+    serve(settings, settings.load(), taken, tell)
+
+
+def serve(settings: ServerSettings, start: Start, taken: socket.socket, tell: Tell) -> None:
+    """Serve what `settings.load` returned, as `run` does."""
     config = uvicorn.Config(
-        settings.app(),
+        start(),
         http=Protocol,
         log_config=_log_config(),
         log_level=settings.log_level,
@@ -170,79 +166,3 @@ def _log_config() -> dict[str, Any]:
     config = deepcopy(LOGGING_CONFIG)
     config["handlers"]["access"]["stream"] = "ext://sys.stderr"
     return config
-
-
-def run_many(settings: ServerSettings, taken: socket.socket, count: int, tell: Tell) -> None:
-    """Serve in `count` processes, each with the models, that take requests from one port.
-
-    The first one tests that the models can be served; one that ends later is started again. They
-    end when this process ends, for any reason.
-
-    Raises SystemExit with the status of a process that failed to start, which has printed the
-    reason, and UsageError if several in a row end before they listen.
-    """
-    stopping: list[int] = []
-    for number in _STOPS:
-        signal.signal(number, lambda received, _: stopping.append(received))
-    with tempfile.TemporaryDirectory(prefix="molspec-") as folder:
-        os.environ[FOLDER_VARIABLE] = folder
-        processes = [_Process.start(settings, taken, tell)]
-        failures = 0
-        try:
-            while not stopping:
-                time.sleep(_LOOK)
-                if processes[0].listens.is_set() and len(processes) < count:
-                    processes += [_Process.start(settings, taken, tell) for _ in range(count - 1)]
-                for place, (process, listens) in enumerate(processes):
-                    if process.is_alive() or stopping:
-                        continue
-                    mark_process_dead(process.pid)  # removes its gauges: it has no queries
-                    failures = 0 if listens.is_set() else failures + 1
-                    if failures and process.exitcode == _WRONG_USE:
-                        raise SystemExit(_WRONG_USE)
-                    if failures == _MOST_FAILURES:
-                        raise UsageError(
-                            f"{failures} processes in a row ended before they listened, the last "
-                            f"with status {process.exitcode}"
-                        )
-                    time.sleep(_PAUSE)
-                    processes[place] = _Process.start(settings, taken, tell)
-        finally:
-            taken.close()
-            for process, _ in processes:
-                process.terminate()
-            for process, _ in processes:
-                process.join()
-
-
-class _Process(NamedTuple):
-    """One of several serving processes, and whether it listens."""
-
-    process: SpawnProcess
-    listens: Event
-
-    @classmethod
-    def start(cls, settings: ServerSettings, taken: socket.socket, tell: Tell) -> _Process:
-        context = multiprocessing.get_context("spawn")
-        listens = context.Event()
-        process = context.Process(target=_run_beside, args=(settings, taken, tell, listens))
-        process.start()
-        return cls(process, listens)
-
-
-def _run_beside(settings: ServerSettings, taken: socket.socket, tell: Tell, listens: Event) -> None:
-    """Serve as one of several processes until the parent process ends."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def leave_with(parent: BaseProcess) -> None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    def listening(url: str) -> None:
-        listens.set()
-        tell(url)
-
-    Thread(target=leave_with, args=(parent,), daemon=True).start()
-    with one_line_errors(), value_errors_are_usage_errors():
-        run(settings, taken, listening)
