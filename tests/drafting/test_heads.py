@@ -174,6 +174,12 @@ def test_heads_round_trip_with_model(tmp_path: Any) -> None:
         assert torch.equal(stored.heads.weights[name], weight)
 
 
+def test_random_numbers_stay_the_callers() -> None:
+    checkpoint, state = tiny.with_heads(), torch.get_rng_state()
+    Model(checkpoint).predict(["CCO"], drafter="heads", max_length=9)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_heads_of_another_model_are_refused(tmp_path: Any) -> None:
     others = replace(tiny.checkpoint(seed=2), heads=tiny.with_heads().heads)
     checkpoints.write(tiny.with_heads(), tmp_path / "model")

@@ -430,6 +430,15 @@ def test_compile_accepts_few_positions() -> None:
     assert engine.spec.max_positions == 2
 
 
+def test_random_numbers_stay_the_callers() -> None:
+    module = PlainTransformer(seed=3)
+    state = torch.get_rng_state()
+    engine = compile(module)
+    decode(engine, torch.tensor([[3, 4, 5]]), bos_id=1, eos_id=2, pad_id=0, max_length=9)
+    decode(module, torch.tensor([[3, 4, 5]]), bos_id=1, eos_id=2, pad_id=0, max_length=9)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_errors_name_wrong_arguments() -> None:
     for value in (0, "a", 2.0):
         with pytest.raises(ValueError, match=r"^max_positions is .*: expected a whole number"):

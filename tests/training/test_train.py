@@ -141,6 +141,12 @@ def test_a_budget_used_up_before_the_first_validation_ends_with_a_model(
     assert checkpoints.read(outcome.model).task == "retro"
 
 
+def test_random_numbers_stay_the_callers(data: Path, tmp_path: Path) -> None:
+    state = torch.get_rng_state()
+    train(data, tmp_path / "run", replace(CONFIG, steps=2))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_minutes_limit_a_training(data: Path, tmp_path: Path) -> None:
     outcome = train(data, tmp_path / "run", replace(CONFIG, steps=None, minutes=0.01))
     assert outcome.minutes >= 0.01

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from molspec.drop_in.stacks import TOLERANCE, Weights, difference, draw_ids, is_same
 from molspec.engine.torch.module import MODEL_ERRORS, EncoderDecoder
+from molspec.model.random_numbers import kept_random_numbers
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 
@@ -30,7 +31,8 @@ def prove(
     For a long source and a shorter one, alone and padded beside each other, and for every id in
     company. pad_id: None if it is not known; then one id may be the module's own padding.
     """
-    twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
+    with kept_random_numbers():
+        twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
     twin.load_state_dict(dict(weights))
     reach = spec.relative_max_distance if spec.positions == "relative" else 0
     length = min(reach + _COMPARED, spec.max_positions)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec.model.copying import copied_between_processes
+from molspec.model.random_numbers import kept_random_numbers
 from molspec.model.spec import HeadsSpec, ModelSpec
 
 
@@ -30,7 +31,8 @@ class HeadsWeights:
 
     def open(self, model: ModelSpec, weights: Mapping[str, Tensor]) -> DraftHeads:
         """Make the heads of the model that has these weights."""
-        heads = new_heads(self.spec, model, weights)
+        with kept_random_numbers():
+            heads = new_heads(self.spec, model, weights)
         heads.load_state_dict({name: weight.float() for name, weight in self.weights.items()})
         return heads.eval()
 

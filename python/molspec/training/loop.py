@@ -16,6 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from molspec.checkpoints import Checkpoint
+from molspec.model.random_numbers import kept_random_numbers
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
@@ -144,7 +145,7 @@ def run_training(
     """Train in all processes; arguments as for `train`."""
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: expected at least 1")
-    with joined() as processes:
+    with joined() as processes, kept_random_numbers():
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
             training = _Training(beginning, data, Path(output), processes, device, decode)
