@@ -159,6 +159,26 @@ def test_reads_every_vocabulary_file(tmp_path: Path, vocabulary: str) -> None:
     assert (found.pad_id, found.bos_id, found.eos_id, found.unk_id) == (1, 0, 2, 3)
 
 
+@pytest.mark.parametrize("query", ["<RX_3> C C O", "<RX_3>CCO", "c1cc[nH]c1 [v4]"])
+def test_queries_of_whole_words_are_split_as_the_tokenizer_does(tmp_path: Path, query: str) -> None:
+    library = pytest.importorskip("tokenizers").Tokenizer
+    words = (*TOKENS, "<RX_3>", "[v4]")
+    pattern = {"Regex": r"<RX_3>|\[[^\]]+\]|Br|Cl|."}
+    split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    ids = {word: index for index, word in enumerate(words)}
+    steps = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, split]}
+    tokenizer = {
+        **dict.fromkeys(("normalizer", "decoder", "post_processor")),
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": steps,
+        "model": {"type": "WordLevel", "vocab": ids, "unk_token": "<unk>"},
+    }
+    folder = write(tmp_path, models.bart(vocab_size=len(words)), changes=tokenizer)
+    expected = library.from_str(json.dumps(tokenizer)).encode(query).ids
+    assert load(folder).reader.source(query).token_ids == expected
+
+
 def test_ignores_leftover_weight_files(tmp_path: Path) -> None:
     old_model, model = models.bart(), models.bart(scale_embedding=True)
     torch.save(old_model.state_dict(), tmp_path / "pytorch_model.bin")

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from molspec import load
 from molspec.checkpoints import CheckpointError, read
+from tests.checkpoints import opennmt_model
 from tests.checkpoints.damage import put
 from tests.checkpoints.opennmt_model import OpenNMT, store
 from tests.checkpoints.twin import twin_log_probs
@@ -51,6 +52,16 @@ def test_log_probs_match_opennmt(save: Any, version: str, shared: bool) -> None:
     assert not actual[:, target_count:].exp().any()
     assert expected.std() > 0.5
     assert checkpoint.vocabulary.tokens[:target_count] == model.target
+
+
+def test_classes_of_the_source_are_read(save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opennmt_model, "SHARED", (*opennmt_model.SHARED, "<RX_3>"))
+    model = OpenNMT("2.3", shared=False)
+    reader = load(save(model)).reader
+    words = "<RX_3> C C O"
+    expected = [reader.vocabulary.tokens.index(word) for word in words.split()]
+    for query in (words, "<RX_3>CCO", "<RX_3> CCO"):
+        assert reader.source(query).token_ids == expected
 
 
 def test_old_norm_keeps_its_form(save: Any) -> None:

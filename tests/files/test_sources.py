@@ -270,8 +270,17 @@ def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
 
 
 def test_tokens_of_models_are_not_tags(tmp_path: Path) -> None:
-    first, second = read(write(tmp_path / "a.txt", "<RX_1> C C O\nCCO\n"))
-    assert (first.smiles, second.smiles) == ("<RX_1>", "CCO")
+    lines = "<RX_1> C C O\n<RX_1> CCO\n<RX_1> CCO ethanol\nCCO\n"
+    assert read(write(tmp_path / "a.txt", lines)) == [
+        *(Query("<RX_1>CCO"), Query("<RX_1>CCO"), Query("<RX_1>CCO", "ethanol"), Query("CCO"))
+    ]
+
+
+@pytest.mark.parametrize("line", ["CCO [v4][u2]", "CCO | [v4] [u2]", "C C O | [v4] [u2]"])
+def test_tokens_of_models_are_no_name(tmp_path: Path, line: str) -> None:
+    (query,) = read(write(tmp_path / "a.smi", line))
+    assert query.error is not None
+    assert line in query.error
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")
+_BRACKETS = re.compile(r"\|?\s*(\[\w+\]\s*)+")
 #: What follows an atom in files of structures.
 _COORDINATES = re.compile(r"(-?\d+\.\d+\s+){2}-?\d+\.\d+\b")
 #: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
@@ -151,7 +152,7 @@ class QueryFile:
             text, tab, more = line.replace("\t|", " |").partition("\t")
             joined, words = plain_smiles(text), text.split()
             are_joined = len(words) > 1 and joined == "".join(words)
-            if are_joined and len(words) == 2 and not has_tokens:
+            if are_joined and len(words) == 2 and not has_tokens and text.strip()[0] != "<":
                 if has_tokens is None:
                     fault = f"{' '.join(words)!r} may be {joined}, or {words[0]} and a name"
                     yield Query("", error=f"{fault}: expected {joined}, or a tab before the name")
@@ -160,7 +161,8 @@ class QueryFile:
             elif has_tokens is None and len(words) > 1 and not words[1].startswith("|"):
                 has_tokens = are_joined
             smiles, name = (*f"{joined}{tab}{more}".split(maxsplit=1), "", "")[:2]
-            if not tab and any(word in _PUNCTUATION for word in name.split()):
+            has_brackets = not tab and _BRACKETS.fullmatch(name)
+            if has_brackets or (not tab and any(word in _PUNCTUATION for word in name.split())):
                 fault = f"{line.strip()!r} has tokens behind a blank"
                 yield Query("", error=f"{fault}: expected SMILES, or a token a word")
             elif not tab and _COORDINATES.match(name):

@@ -54,23 +54,43 @@ class QueryReader:
         """The text to decode: the query's canonical SMILES, or the query unchanged."""
         return self._read(query, canonical)[1]
 
-    def _read(self, query: str, canonical: bool) -> tuple[str, Source]:
-        """The text to decode, and its ids."""
-        text = self.canonical(query) if canonical else self._text(query)
+    def _read(self, query: str, canonical: bool) -> tuple[tuple[str, str, str], Source]:
+        """The text to decode, as SMILES between marks, and its ids."""
+        before, text, after = self._parts(query)
+        if canonical:
+            text = self._canonical(text)
         if ">" in self._template and ">" in text:
             raise ValueError(
                 "'>' in it: expected reactants and reagents joined by dots; the model reads them "
                 f"as {self._template}"
             )
-        ids = self._encode(text, query)
+        ids = self._encode(f"{before}{text}{after}", query)
         _check_length(len(ids), self._longest)
         if self.reads_smiles and not canonical:
             check_sides(sides_of(text))
-        return text, Source(ids, [*self._begin, *ids, *self._end])
+        return (before, text, after), Source(ids, [*self._begin, *ids, *self._end])
 
     def canonical(self, query: str) -> str:
-        """The query's canonical SMILES."""
-        text = self._text(query)
+        """The query's canonical SMILES, between its marks."""
+        before, text, after = self._parts(query)
+        return f"{before}{self._canonical(text)}{after}"
+
+    def _parts(self, query: str) -> tuple[str, str, str]:
+        """The SMILES, and the model's marks before and after it, without blanks between them."""
+        before, text, after, marks = "", query, "", self.vocabulary.marks
+        for _ in range(self._longest if marks and isinstance(query, str) else 0):
+            text = text.strip()
+            if text.startswith(marks):
+                mark = next(filter(text.startswith, marks))
+                before, text = before + mark, text.removeprefix(mark)
+            elif text.endswith(marks):
+                mark = next(filter(text.endswith, marks))
+                after, text = mark + after, text.removesuffix(mark)
+            else:
+                break
+        return before, self._text(text), after
+
+    def _canonical(self, text: str) -> str:
         # The length first: RDKit's time grows with the square of the depth of nested branches.
         count = len(tokenize(text))
         if count > _LONGEST_SPELLING * self._longest:
@@ -79,12 +99,12 @@ class QueryReader:
 
     def views(self, query: str, canonical: bool, count: int) -> list[Source]:
         """The query, and those of its other spellings that the model can read."""
-        text, source = self._read(query, canonical)
+        (before, text, after), source = self._read(query, canonical)
         views = [source]
         if count > 1:
             for other in other_spellings(text, count - 1):
                 with suppress(ValueError):
-                    views.append(self.source(other))
+                    views.append(self.source(f"{before}{other}{after}"))
         return views
 
     def pair(self, query: str, target: str, canonical: bool, aligned: bool = False) -> list[Source]:
@@ -92,7 +112,7 @@ class QueryReader:
 
         aligned: add the other spellings of the target that the model can read.
         """
-        text, source = self._read(query, canonical)
+        (_, text, _), source = self._read(query, canonical)
         if aligned and isinstance(target, str):  # without atom maps, and without a last dot
             target = canonicalise(target.strip(" .")) or target
         pairs = [replace(source, token_ids=self._target_ids(target))]
@@ -112,7 +132,7 @@ class QueryReader:
         if not self._writes_reactants:
             ids = self._target_ids(prefix, max_length)
             return [replace(view, prefix=ids) for view in self.views(query, canonical, count)]
-        text, _ = self._read(query, canonical)
+        (before, text, after), _ = self._read(query, canonical)
         texts = [text, *(other_spellings(text, _MOST_OTHERS) if canonical else ())]
         reactant = self._reactant(prefix)
         reactants = [reactant, *other_spellings(reactant, _MOST_OTHERS)]
@@ -122,7 +142,7 @@ class QueryReader:
                 break
             with suppress(ValueError):
                 ids = self._target_ids(f"{reactant}.", max_length)
-                views.append(replace(self.source(spelt), prefix=ids))
+                views.append(replace(self.source(f"{before}{spelt}{after}"), prefix=ids))
         return views
 
     def check_prefix(self, prefix: str, max_length: int) -> None:

@@ -30,6 +30,11 @@ class PieceVocabulary(Vocabulary):
         if (count := self._library.get_vocab_size()) > self.size:
             raise ValueError(f"tokenizer has {count} tokens: expected at most {self.size}")
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """None: a text may have words beside SMILES."""
+        return ()
+
     @cached_property
     def _library(self) -> Any:
         try:

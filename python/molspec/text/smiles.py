@@ -127,6 +127,12 @@ def _without_arrows(smiles: str) -> str:
     return plain if again is not None and write_smiles(again) == smiles else smiles
 
 
+def is_atom(token: str) -> bool:
+    """Whether RDKit reads it as an atom."""
+    with quiet():
+        return Chem.AtomFromSmiles(token) is not None
+
+
 def check_text(smiles: object) -> str:
     """Check that `smiles` is a string; return it as `plain_smiles`, without blanks around it.
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NoReturn
 
-_TOKEN = re.compile(r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}")
-_TOKENS = re.compile(f"(?:{_TOKEN.pattern})*")
+_TOKEN = r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}"
 #: Words of tokenised files: some write the arrow of a reaction as one.
-_WORD = re.compile(f"(?:{_TOKEN.pattern})|>>")
+_WORD = re.compile(f"(?:{_TOKEN})|>>")
+#: Words before a molecule that some models read too, such as the <RX_3> of a class of reactions.
+_CLASSES = re.compile(r"(?:<[^<>\s]+>\s*)+")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
 #: The symbol of an atom: that of a bracket, with the rest of it, or one without brackets.
@@ -26,16 +28,25 @@ class TokenizationError(ValueError):
     """The text is not SMILES, or has tokens that a vocabulary lacks; the message names them."""
 
 
-def tokenize(smiles: str) -> list[str]:
+@lru_cache(16)
+def _patterns(own: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Of a token, and of any number of them."""
+    token = "|".join([*map(re.escape, own), _TOKEN])
+    return re.compile(token), re.compile(f"(?:{token})*")
+
+
+def tokenize(smiles: str, own: tuple[str, ...] = ()) -> list[str]:
     """Tokens of `smiles` in order; joined, they are `smiles`.
+
+    own: a vocabulary's tokens that are tried first, in this order.
 
     Raises TokenizationError, naming the first character that begins no token, and its position
     from 1.
     """
-    tokens = _TOKEN.findall(smiles)
+    tokens = _patterns(own)[0].findall(smiles)
     if is_text(smiles) and "".join(tokens) == smiles:
         return tokens
-    end = _end(smiles)
+    end = _end(smiles, own)
     character = smiles[end]
     reason = {
         "[": " opens a bracket that is empty or never closed",
@@ -59,7 +70,10 @@ def plain_smiles(text: str) -> str:
 
     OpenNMT's files have blanks between all tokens or characters. What follows a molecule otherwise,
     its name, stays: of two words that are joined both are atoms, and numbers alone are names.
+    Classes before it, as in "<RX_3> CCO", are joined to it.
     """
+    if classes := _CLASSES.match(text):
+        return "".join(classes[0].split()) + plain_smiles(text[classes.end() :])
     words = text.split()
     if len(words) < 2:
         return text
@@ -76,14 +90,14 @@ def _are_tokens(words: list[str]) -> bool:
     if len(words) == 2 and not all(word[0].isalpha() or word[0] == "[" for word in words):
         return False
     single = all(len(word) == 1 or _WORD.fullmatch(word) for word in words)
-    return single and _TOKENS.fullmatch("".join(words)) is not None
+    return single and is_tokens("".join(words))
 
 
-def _end(smiles: str) -> int:
+def _end(smiles: str, own: tuple[str, ...] = ()) -> int:
     """The place of the first character that begins no token."""
     if not is_text(smiles):
         raise TokenizationError("not SMILES: holds half a surrogate pair")
-    match = _TOKENS.match(smiles)
+    match = _patterns(own)[1].match(smiles)
     return match.end() if match else 0
 
 

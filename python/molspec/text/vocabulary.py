@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from molspec.text.tokens import is_text, refuse_unknown, tokenize
+from molspec.text.smiles import is_atom
+from molspec.text.tokens import is_text, is_tokens, refuse_unknown, tokenize
 
 _SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
 
@@ -25,6 +26,14 @@ def difference(there: Sequence[str], here: Sequence[str]) -> str | None:
     return None
 
 
+def _is_mark(token: str) -> bool:
+    """Whether it is no part of SMILES, which consists of atoms and characters."""
+    if token[0] == "[" and is_tokens(token):
+        return not is_atom(token)
+    is_character = len(token) == 1 and (token.isalnum() or token in "[]%")
+    return not is_character and not is_tokens(token)
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """Tokens of source and target: `tokens[i]` has id `i`.
@@ -32,7 +41,8 @@ class Vocabulary:
     Special tokens match no text. An unknown token in a query is an error, never `unk_id`: the model
     would answer for another molecule. A query that spells a special token has an unknown
     token, because some vocabularies spell UNK "?", which SMILES uses too. Without BOS, the model's
-    spec names the token that the decoder starts with.
+    spec names the token that the decoder starts with. A vocabulary with tokens that are not those
+    of SMILES, such as characters, splits a text into its own tokens, the longest first.
 
     Raises ValueError if a token is not a string, is empty or occurs twice, or if a special id is
     out of range or used twice.
@@ -72,6 +82,19 @@ class Vocabulary:
         special = set(self.special_ids)
         return {token: index for index, token in enumerate(self.tokens) if index not in special}
 
+    @cached_property
+    def _own(self) -> tuple[str, ...]:
+        """The tokens by which a text is split before SMILES's; none if SMILES has all of them."""
+        if all(map(is_tokens, self._ids)):
+            return ()
+        own = (token for token in self._ids if not is_tokens(token) or len(tokenize(token)) == 1)
+        return tuple(sorted(own, key=len, reverse=True))
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """Tokens that stand beside SMILES, such as <RX_3> or [v4], the longest first."""
+        return tuple(sorted(filter(_is_mark, self._ids), key=len, reverse=True))
+
     @property
     def size(self) -> int:
         """Number of tokens, special ones counted."""
@@ -88,7 +111,7 @@ class Vocabulary:
 
         Raises TokenizationError, naming character and position or the unknown tokens.
         """
-        tokens = tokenize(smiles)
+        tokens = tokenize(smiles, self._own)
         try:
             return [self._ids[token] for token in tokens]
         except KeyError:
