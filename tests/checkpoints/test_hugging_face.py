@@ -130,10 +130,11 @@ def test_reads_t5_saved_by_older_transformers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shards", [False, True, "bin"])
-def test_reads_sharded_and_pickled_weights(tmp_path: Path, shards: bool | str) -> None:
+def test_reads_sharded_pickled_and_wrapped_weights(tmp_path: Path, shards: bool | str) -> None:
     model = models.bart()
     folder = write(tmp_path, model)
     state = load_file(folder / "model.safetensors")
+    state = {f"module._orig_mod.{key}": value for key, value in state.items()}
     (folder / "model.safetensors").unlink()
     if shards:
         for index, keys in enumerate((list(state)[:9], list(state)[9:])):

@@ -72,6 +72,26 @@ def test_reads_separate_embeddings(stored: dict[str, Any], save_lightning: Save)
     assert torch.equal(checkpoint.weights["target_embedding"], target)
 
 
+@pytest.mark.parametrize("wrapper", ["module.", "_orig_mod.", "module._orig_mod."])
+def test_names_of_wrapped_modules_are_read(
+    stored: dict[str, Any], save_lightning: Save, wrapper: str
+) -> None:
+    expected = read(save_lightning(stored)).fingerprint()
+    state = stored["state_dict"]
+    stored["state_dict"] = {f"{wrapper}{name}": value for name, value in state.items()}
+    assert read(save_lightning(stored)).fingerprint() == expected
+    # A part alone is wrapped: `self.model = torch.compile(model)`.
+    stored["state_dict"] = {
+        name.replace("model.", "model._orig_mod."): value for name, value in state.items()
+    }
+    assert read(save_lightning(stored)).fingerprint() == expected
+
+
+def test_two_weights_of_one_name_are_refused(stored: dict[str, Any], save_lightning: Save) -> None:
+    stored["state_dict"][SOURCE.replace("model.", "model._orig_mod.")] = torch.ones(7, 8)
+    refused(CheckpointError, SOURCE, read, save_lightning(stored))
+
+
 STATE, SIZES = "state_dict", "hyper_parameters"
 SOURCE = "model.src_token_featurizer.embedding.weight"
 TARGET = "model.tgt_token_featurizer.embedding.weight"

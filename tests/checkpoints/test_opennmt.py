@@ -54,6 +54,16 @@ def test_log_probs_match_opennmt(save: Any, version: str, shared: bool) -> None:
     assert checkpoint.vocabulary.tokens[:target_count] == model.target
 
 
+def test_names_of_wrapped_modules_are_read(save: Any) -> None:
+    model = OpenNMT("2.3", shared=True)
+
+    def wrap(stored: Any) -> None:
+        for part in ("model", "generator"):
+            stored[part] = {f"module.{name}": value for name, value in stored[part].items()}
+
+    assert read(save(model, wrap)).fingerprint() == read(save(model)).fingerprint()
+
+
 def test_classes_of_the_source_are_read(save: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opennmt_model, "SHARED", (*opennmt_model.SHARED, "<RX_3>"))
     model = OpenNMT("2.3", shared=False)

@@ -22,7 +22,7 @@ from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import load_weights, read_object
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.names import Rules, first, matrix, take
+from molspec.checkpoints.names import Rules, first, matrix, take, unwrapped
 from molspec.engine.torch.generation import warn_of_processors
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
 
@@ -105,10 +105,10 @@ def _read_state(folder: Path) -> dict[str, Tensor]:
     # In the order of transformers, which may leave an older file beside a newer one.
     whole = folder / _WEIGHTS
     if files := [whole] if whole.is_file() else _shards(folder, _SHARDS):
-        return load_weights(files)
+        return unwrapped(load_weights(files))
     whole = folder / _BINARY
     if files := [whole] if whole.is_file() else _shards(folder, _BINARY_SHARDS):
-        return dict(ChainMap(*map(load, files)))
+        return unwrapped(ChainMap(*map(load, files)))
     raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
 
 

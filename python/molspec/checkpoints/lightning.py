@@ -15,7 +15,7 @@ import torch
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import only_file, read_object
 from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.names import TORCH_LAYERS, matrix, take, vocabulary_of
+from molspec.checkpoints.names import TORCH_LAYERS, matrix, take, unwrapped, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -77,7 +77,7 @@ def load_parts(
     state, sizes = stored["state_dict"], stored["hyper_parameters"]
     if missing := [key for key in dict.fromkeys(needed) if key not in sizes]:
         raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
-    return state, sizes
+    return unwrapped(state), sizes
 
 
 def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:

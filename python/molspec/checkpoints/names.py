@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -12,6 +13,11 @@ from molspec.checkpoints.checkpoint import CheckpointError, check_weights
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
+ValueT = TypeVar("ValueT")
+#: Parts of names for modules that torch.compile and sharded training put around others.
+_WRAPPERS = re.compile(r"(?<![^.])_(orig_mod|fsdp_wrapped_module|checkpoint_wrapped_module)\.")
+#: The beginning of all names of a model within torch's DataParallel or DistributedDataParallel.
+_PARALLEL = "module."
 #: Pattern and replacement, as re.sub takes them; each is applied, in this order.
 Rules = Sequence[tuple[str, str]]
 
@@ -30,6 +36,16 @@ TORCH_LAYERS: Rules = (
 )
 #: torch stacks the projections of an attention in this order.
 _STACKED, _PARTS = "in_proj_", ("query", "key", "value")
+
+
+def unwrapped(state: Mapping[str, ValueT]) -> dict[str, ValueT]:
+    """Name the weights of a state dict as the model itself does, without torch's wrappers of it."""
+    names = [_WRAPPERS.sub("", str(key)) for key in state]
+    if all(name.startswith(_PARALLEL) for name in names):
+        names = [name.removeprefix(_PARALLEL) for name in names]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise CheckpointError(f"weight {twice[0]} is there twice, with and without a wrapper")
+    return dict(zip(names, state.values(), strict=True))
 
 
 def take(

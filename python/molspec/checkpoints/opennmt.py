@@ -22,7 +22,7 @@ from torch import Tensor
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import only_file
 from molspec.checkpoints.inert_pickle import Inert, load
-from molspec.checkpoints.names import Rules, matrix, take, vocabulary_of
+from molspec.checkpoints.names import Rules, matrix, take, unwrapped, vocabulary_of
 from molspec.model.positions import pairs_apart, rotations
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -120,7 +120,8 @@ def read(path: Path) -> Checkpoint:
 def _state(model: Mapping[str, Any], generator: Mapping[str, Any]) -> dict[str, Tensor]:
     """One state dict, named as in 3.x, position tables as molspec has them."""
     state: dict[str, Tensor] = {}
-    for key, value in [*model.items(), *((f"output.{k}", v) for k, v in generator.items())]:
+    heads = ((f"output.{key}", value) for key, value in unwrapped(generator).items())
+    for key, value in [*unwrapped(model).items(), *heads]:
         if not isinstance(value, Tensor):
             raise CheckpointError(f"{key} is a {type(value).__name__}: expected a tensor")
         if key in _POSITIONS:
