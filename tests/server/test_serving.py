@@ -265,6 +265,24 @@ def test_wrong_arguments_give_a_one_line_error(run: Run, arguments: str, told: s
     assert error.count("\n") == 1
 
 
+def test_a_path_that_exists_is_a_model(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[ServerSettings] = []
+    monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
+    monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    name = "epoch=19-step=12000.pt"
+    for path in (name, f"runs/{name}"):
+        Path(path).touch()
+        for given in (path, f"mine={path}"):
+            assert run("serve", "--model", given) == 0
+    assert [used.models for used in started] == [
+        *([(name, name)], [("mine", name)], [(name, f"runs/{name}")], [("mine", f"runs/{name}")])
+    ]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_a_local_server_allows_its_own_host_names(
     run: Run, monkeypatch: pytest.MonkeyPatch, host: str

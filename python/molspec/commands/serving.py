@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -29,8 +30,8 @@ def serve_command(
             "--model",
             "-m",
             metavar="NAME[=PATH]",
-            help="A bundled model, or a name and its checkpoint; A+B averages two. By default all "
-            "bundled models.",
+            help="A bundled model, a checkpoint, or a name and its checkpoint; A+B averages two. "
+            "By default all bundled models.",
         ),
     ] = None,
     host: Annotated[
@@ -114,13 +115,18 @@ def _print_address(models: list[str], url: str) -> None:
 
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:
-    """Names and their values. Raises UsageError for a repeated or an invalid name."""
+    """Names and their values; a path that exists has the name of its file.
+
+    Raises UsageError for a repeated or an invalid name.
+    """
     from molspec.checkpoints.bundled import bundled_names, locate
     from molspec.checkpoints.ensemble import members
 
     found: dict[str, str] = {}
     for text in given or bundled_names():
         name, equals, path = text.partition("=")
+        if os.path.exists(text):
+            name, path = Path(text).name, text
         if not name or "/" in name or (equals and not path):
             raise UsageError(f"--model is {text!r}: expected NAME, or NAME=PATH")
         if name in found:
