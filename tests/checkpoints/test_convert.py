@@ -28,6 +28,14 @@ def test_convert_writes_lightning_checkpoint_as_folder(
         assert torch.equal(written.weights[name], expected)
 
 
+def test_convert_sets_the_task(source: Path, tmp_path: Path) -> None:
+    assert read(source).task is None
+    convert(source, tmp_path / "mine", task="retro")
+    assert read(tmp_path / "mine").task == "retro"
+    wrong: Any = "retrosynthesis"
+    refused("task is 'retrosynthesis'", convert, source, tmp_path / "other", task=wrong)
+
+
 def test_existing_destination_is_refused_before_source_is_read(
     source: Path, tmp_path: Path
 ) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+import molspec
 from molspec import PredictOptions
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, predict, prepare_query
 from molspec.prediction.results import ALL_DROPPED
 from molspec.server.service import Service
 from molspec.server.worker import Worker
+from tests import tiny
 
 SHORT = {"max_length": 12}
 QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
@@ -332,4 +334,7 @@ def test_the_models_of_the_server_are_listed(client: httpx.Client) -> None:
     listing = client.get("/v1/models").json()
     found = [(model["name"], model["task"]) for model in listing["models"]]
     assert found == [("retro", "retro"), ("other", None)]
+    assert listing["version"] == molspec.__version__
+    for model, seed in zip(listing["models"], (1, 2), strict=True):
+        assert model["fingerprint"] == tiny.checkpoint(seed).fingerprint()
     assert listing["limits"]["n_best"] == 10

@@ -9,6 +9,7 @@ from typing import Protocol
 from molspec.checkpoints import chemformer, folder, hugging_face, lightning, opennmt
 from molspec.checkpoints.checkpoint import DTYPES, Checkpoint, CheckpointError
 from molspec.checkpoints.folder import seal, write
+from molspec.common.task import Task
 
 __all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "seal", "write"]
 
@@ -81,10 +82,11 @@ def convert(
     dtype: str | None = None,
     vocabulary: Path | None = None,
     template: str | None = None,
+    task: Task | None = None,
 ) -> Checkpoint:
     """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
 
-    vocabulary: as of `read`. template: in place of the checkpoint's own.
+    vocabulary: as of `read`. template, task: in place of the checkpoint's own.
 
     Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES,
     CheckpointError if the source is broken or the destination exists and is another, OSError if
@@ -94,6 +96,8 @@ def convert(
     checkpoint = read(source, vocabulary)
     if template is not None:
         checkpoint = replace(checkpoint, template=template)
+    if task is not None:
+        checkpoint = replace(checkpoint, task=task)
     if dtype is not None:
         checkpoint = checkpoint.to(dtype)
     write(checkpoint, destination)

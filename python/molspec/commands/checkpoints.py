@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -46,13 +46,20 @@ def convert_command(
             "the checkpoint's own."
         ),
     ] = None,
+    task: Annotated[
+        Literal["retro", "product"] | None,
+        typer.Option(
+            help="Whether the model predicts reactants or products; by default what the checkpoint "
+            "says, which most formats do not."
+        ),
+    ] = None,
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
     with value_errors_are_usage_errors():
         from molspec import checkpoints
         from molspec.checkpoints import bundled
 
-        checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template)
+        checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template, task)
 
 
 @with_flags

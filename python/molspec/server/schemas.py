@@ -118,11 +118,13 @@ class ModelItem(BaseModel):
     dtype: str
     device: str
     canonical_queries: bool
+    fingerprint: Annotated[str, Field(description="Of its weights and all that decides answers.")]
 
 
 class Models(BaseModel):
     """The served models, what else the server does, and the limits of a request."""
 
+    version: Annotated[str, Field(description="Of molspec.")]
     models: list[ModelItem]
     stock: Annotated[int | None, Field(description="Molecules for sale, if it knows any.")]
     plans: Annotated[bool, Field(description="Whether /v1/plan answers.")]

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from molspec import __version__
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
 from molspec.server.pending import Answered, WithdrawnError
 from molspec.server.schemas import AnswerList, ModelItem, Models, PredictBody, ScoreBody
@@ -67,6 +68,7 @@ def make_router(service: Service) -> APIRouter:
     def models() -> Models:
         """List the served models and the limits of a request."""
         return Models(
+            version=__version__,
             models=[
                 ModelItem(
                     name=name,
@@ -74,6 +76,7 @@ def make_router(service: Service) -> APIRouter:
                     dtype=worker.model.dtype,
                     device=worker.model.device,
                     canonical_queries=worker.model.canonical_queries,
+                    fingerprint=worker.model.identity.weights,
                 )
                 for name, worker in service.workers.items()
             ],
