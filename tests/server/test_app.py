@@ -1,9 +1,12 @@
+import asyncio
 import base64
+import re
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,6 +16,7 @@ from fastapi import FastAPI, Response
 import molspec.server
 from molspec.prediction.options import PredictOptions
 from molspec.server import connections, guards
+from molspec.server.app import make_app
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from tests.refusals import refused
@@ -236,6 +240,38 @@ def test_pages_of_allowed_origins_may_call() -> None:
     with serving(Service({}, Limits())) as url:
         assert allowed not in httpx.options(f"{url}/v1/predict", headers=asked).headers
         assert allowed not in httpx.get(f"{url}/healthz", headers=page).headers
+
+
+def test_the_page_works_behind_a_proxy_that_strips_a_prefix(served: Service) -> None:
+    app, prefix = make_app(served), "/user/x/proxy/8000"
+
+    async def proxy(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            inside = scope["path"].startswith(f"{prefix}/")
+            path = scope["path"].removeprefix(prefix) if inside else "/outside"
+            scope = {**scope, "path": path, "raw_path": path.encode()}
+        await app(scope, receive, send)
+
+    async def status(client: httpx.AsyncClient, url: httpx.URL) -> int:
+        return (await client.get(url)).status_code
+
+    async def check() -> None:
+        transport = httpx.ASGITransport(app=proxy)
+        async with httpx.AsyncClient(transport=transport, base_url="http://any") as client:
+            assert await status(client, httpx.URL("/page/page.js")) == 404
+            page = await client.get(f"{prefix}/")
+            parts = [page.url.join(each) for each in re.findall('(?:src|href)="(.+?)"', page.text)]
+            (script,) = (part for part in parts if part.path.endswith("page.js"))
+            code = (await client.get(script)).text
+            parts += map(script.join, re.findall(r'import\("(.+?)"\)', code))
+            assert [await status(client, part) for part in parts] == [200] * 4
+            calls = set(re.findall(r'(?:call|request)\("(.+?)"', code))
+            found = {each: await status(client, page.url.join(each)) for each in calls}
+            assert found.pop("v1/models") == 200
+            assert set(found.values()) == {405}  # they are posted to
+            assert len(found) == 4
+
+    asyncio.run(check())
 
 
 def test_the_page_loads_nothing_from_other_servers(client: httpx.Client) -> None:

@@ -19,7 +19,7 @@ let sells = false; // whether the server says what is for sale
 
 class Refused extends Error {}
 
-/** Ask the server for a response; throws Refused with what it says. */
+/** Ask the server for a response, by an address relative to the page; throws Refused with what it says. */
 async function request(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   const key = sessionStorage.getItem("key");
@@ -43,7 +43,7 @@ async function call(path, body) {
 }
 
 async function loadModels() {
-  const served = await call("/v1/models");
+  const served = await call("v1/models");
   const before = $("model").value;
   models.clear();
   for (const model of served.models) models.set(model.name, model);
@@ -67,7 +67,7 @@ const newStep = (smiles, model, count) => ({ id: `step-${++steps}`, smiles, mode
 /** Ask for the answers of a step, which is shown meanwhile; then show them from their top. */
 async function ask(step) {
   try {
-    const { results } = await call("/v1/predict", { model: step.model, queries: [step.smiles], n_best: step.count, keep_salts: $("salts").checked });
+    const { results } = await call("v1/predict", { model: step.model, queries: [step.smiles], n_best: step.count, keep_salts: $("salts").checked });
     const [result] = results;
     step.error = result.error ?? (result.predictions.length ? "" : "No answer.");
     step.note = result.note ?? "";
@@ -95,7 +95,7 @@ const drawings = new Map(); // promises, by what is drawn
 
 function drawn(body) {
   const key = JSON.stringify(body);
-  if (!drawings.has(key)) drawings.set(key, call("/v1/draw", body).catch((error) => (drawings.delete(key), Promise.reject(error))));
+  if (!drawings.has(key)) drawings.set(key, call("v1/draw", body).catch((error) => (drawings.delete(key), Promise.reject(error))));
   return drawings.get(key);
 }
 
@@ -130,7 +130,7 @@ async function check(step, target) {
   if (!model || step.note || !answers.length) return;
   for (const each of answers) each.check = null;
   const asked = { model, queries: answers.map((each) => each.canonical), targets: answers.map(() => target) };
-  const { results } = await call("/v1/score", asked).catch(() => ({ results: [] }));
+  const { results } = await call("v1/score", asked).catch(() => ({ results: [] }));
   results.forEach((result, index) => (answers[index].check = result.predictions[0]?.log_prob ?? null));
   show();
 }
@@ -245,7 +245,7 @@ async function plan() {
   $("form").classList.add("folded"); // so that a phone shows how far it is
   told.textContent = "Waiting for other searches …";
   try {
-    const response = await request("/v1/plan", { smiles }, stop.signal);
+    const response = await request("v1/plan", { smiles }, stop.signal);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let [text, found] = ["", {}];
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
@@ -589,7 +589,7 @@ function nameTool(event) {
 }
 
 async function loadEditor() {
-  const { CanvasEditor, Molecule } = await import("/page/openchemlib.js");
+  const { CanvasEditor, Molecule } = await import("./openchemlib.js");
   $("editor").replaceChildren();
   editor = new CanvasEditor($("editor"));
   editor.setOnChangeListener(({ type, isUserEvent }) => {
