@@ -228,6 +228,14 @@ def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:
     assert run(*command, "--keep-salts") == 0
 
 
+def test_a_job_resumes_behind_a_refused_mixture(run: Run, loaded: Loaded, tmp_path: Path) -> None:
+    loaded["model"].task, loaded["model"].canonical_queries = "retro", False
+    output = str(tmp_path / "out.csv")
+    assert run("predict", "CCO.CCN", "-o", output) == 1
+    assert run("predict", "CCO.CCN", "CCO", "-o", output) == 1
+    assert "1 of 2 queries answered, 1 refused, 0 failed, 1 of them now" in run.err
+
+
 def test_answers_are_distinct_molecules_unless_raw(run: Run) -> None:
     command = ("predict", "CCN(CC)CCOC(=O)c1ccc(N)cc1", "-m", "retro", "-n", "5", "-f", "jsonl")
     lists = []

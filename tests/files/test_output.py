@@ -3,6 +3,7 @@
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from io import RawIOBase
 from itertools import count
 from pathlib import Path
@@ -143,6 +144,16 @@ def test_other_queries_are_refused(folder: Path, changed: int) -> None:
     for queries in (other, QUERIES[:changed], [Query("CO", "b"), *QUERIES[1:]]):
         with pytest.raises(ValueError, match="predictions of other queries: of the first 5 some"):
             run(open_file(folder), queries)
+
+
+def test_a_query_that_its_answer_changes_is_still_the_one_that_was_read(folder: Path) -> None:
+    file = open_file(folder)
+    refusal = (
+        replace(each, query=replace(each.query, error="refused"))
+        for each in answers(file.rest(iter(QUERIES[:2])))
+    )
+    assert len(list(file.write(refusal))) == 2
+    assert run(open_file(folder)) == [3, 4, 5]
 
 
 def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -105,6 +106,8 @@ class ResultFile(Generic[AnswerT]):
         self._form, self._context, self._size = form, context, part_size
         self._foot = form.foot(context).encode()
         self._queries, self._output = blake2b(digest_size=16), blake2b(digest_size=16)
+        #: The queries that were read and are not answered: an answer's query may be another one.
+        self._read = deque[bytes]()
         self._journal_path = path.with_name(path.name + _JOURNAL)
         mine = [path, _unfinished(path), self._journal_path]
         numbered = dict(self._numbered())
@@ -197,10 +200,16 @@ class ResultFile(Generic[AnswerT]):
                 f"{self._journal_path} holds predictions of other queries: of the first "
                 f"{self.progress.done} some have changed: {_PROGRESS.remedy}"
             )
-        return queries
+        return map(self._noted, queries)
+
+    def _noted(self, query: Query) -> Query:
+        self._read.append(_encoded(repr(query)))
+        return query
 
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
-        """Write answers as they arrive, and yield them; at the end every part is complete.
+        """Write answers to the queries of `rest` as they arrive, and yield them.
+
+        At the end every part is complete.
 
         Raises OSError, naming the file, if one cannot be written.
         """
@@ -262,7 +271,7 @@ class ResultFile(Generic[AnswerT]):
 
     def _add(self, part: _Part, answer: AnswerT) -> None:
         self._output.update(part.write(self._form.render(answer, self._context)))
-        self._queries.update(_encoded(repr(answer.query)))
+        self._queries.update(self._read.popleft())
         self.progress = replace(
             self.progress.after(answer),
             end=part.end,
