@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from molspec.commands.flags import Given, ModelFlags, with_flags
 from molspec.common.fields import http_setting, setting
 from molspec.prediction.options import PredictOptions
+from tests.conftest import Run
 
 
 def test_a_command_gets_the_flags_of_its_groups() -> None:
@@ -103,6 +104,30 @@ def test_options_import_without_torch() -> None:
 def test_the_docstring_describes_every_option() -> None:
     for option in fields(PredictOptions):
         assert f"    {option.name}: {option.metadata['help']}" in (PredictOptions.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("--output", "predict C -o a.csv --output b.csv"),
+        ("--n-best", "predict C -n 2 --n-best 3"),
+        ("--column", "predict -i a.csv --column a --column b"),
+        ("--target-prefix", "predict C --target-prefix C --target-prefix N"),
+        ("--raw", "predict C --raw --raw"),
+        ("--replacement", "predict C --samples 2 --replacement --no-replacement"),
+        ("--match", "plan C --stock a --match exact --match inchikey"),
+        ("--limit", "evaluate a.csv --limit 1 --limit 2"),
+        ("--steps", "train --output a --steps 1 --steps 2 --sample"),
+        ("--port", "serve --port 1 --port 2"),
+    ],
+)
+def test_an_option_of_one_value_given_twice_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments.split()) == 2
+    assert f"{name} is given 2 times" in run.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_given_flags_are_passed_on() -> None:

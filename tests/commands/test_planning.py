@@ -132,9 +132,20 @@ class TestWithSyntheseus:
         assert run(*command, "-f", "jsonl") == 0
         assert json.loads(run.out)["names"] == {"CCO": "ethanol, dry"}
 
+    def test_stocks_and_bonds_may_be_several(self, run: Run, tmp_path: Path) -> None:
+        (tmp_path / "one.smi").write_text("CC(=O)Cl x\n")
+        (tmp_path / "two.smi").write_text("Nc1ccccc1 y\n")
+        stocks = [f"--stock={tmp_path / name}" for name in ("one.smi", "two.smi")]
+        bonds = ("--keep-bonds", "0-1", "--keep-bonds", "1-2")
+        assert run("plan", "CC(=O)Nc1ccccc1", *stocks, *bonds, "-f", "jsonl") == 0
+        found = json.loads(run.out)
+        assert found["names"] == {"CC(=O)Cl": "x", "Nc1ccccc1": "y"}
+        assert "keep bonds 0-1,1-2" in found["note"]
+
     def test_a_stock_without_molecules_is_refused(self, run: Run, tmp_path: Path) -> None:
         stock = tmp_path / "stock.smi"
-        for text, message in (("", "found none"), ("C(\n", "; entry 1, 'C(' is none to RDKit")):
+        bad = "; entry 1 of stock.smi, 'C(' is none to RDKit"
+        for text, message in (("", "found none"), ("C(\n", bad)):
             stock.write_text(text)
             assert run("plan", TARGETS[0], "--stock", str(stock)) == 2
             assert message in run.err

@@ -109,6 +109,23 @@ def test_options_add_columns_to_a_table(
     assert header.split(",")[-1 - len(columns) :] == ["error", *columns]
 
 
+def test_several_inputs_are_read_one_after_another(
+    run: Run, loaded: Loaded, tmp_path: Path
+) -> None:
+    (tmp_path / "a.smi").write_text("CO a\n")
+    (tmp_path / "b.csv").write_text("id,smiles\nb,CN\n")
+    both = ("-i", str(tmp_path / "a.smi"), "-i", str(tmp_path / "b.csv"))
+    output = tmp_path / "out.csv"
+    assert run("predict", *both[:2], "-o", str(output)) == 0
+    assert run("predict", *both, "-o", str(output)) == 0
+    assert [(row["id"], row["query"]) for row in table(output)] == [("a", "CO"), ("b", "CN")]
+    assert "2 of 2 queries answered, 0 refused, 0 failed, 1 of them now" in run.err
+    assert run("predict", *both, "-o", str(tmp_path / "b.csv"), "--overwrite") == 2
+    assert "b.csv, which it reads as --input" in run.err
+    assert run("predict", "-i", "-", "-i", "-") == 2
+    assert "--input is - twice" in run.err
+
+
 def test_100_000_lines_are_written_in_order_with_their_identifiers(
     run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:

@@ -46,6 +46,16 @@ def test_an_inorganic_salt_is_no_source_of_its_acid(tmp_path: Path, salt: str) -
 
 
 @pytest.mark.filterwarnings("default")
+def test_several_files_are_one_stock(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.smi", tmp_path / "two.csv"
+    one.write_text("CC(=O)Cl x\n")
+    two.write_text("smiles,name,price\nNc1ccccc1,y,2\nCC(=O)Cl,z,3\n")
+    stock = read_stock([one, two])
+    assert dict(stock) == {"CC(=O)Cl": "x", "Nc1ccccc1": "y"}
+    two.write_text("smiles\nC(\n")
+    refused(r"two\.csv: .*; entry 1 of two\.csv, 'C\('", read_stock, [one, two])
+
+
 def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
     pytest.importorskip(
         "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
@@ -162,7 +172,7 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
         ("3", "expected a list of molecules, or their names by molecule"),
         ("{", "a.json is not JSON: "),
         ("[]", "expected molecules for sale, found none"),
-        ('{"smiles": {"0": "CCO"}}', "entry 1, 'smiles' is none to RDKit"),
+        ('{"smiles": {"0": "CCO"}}', "entry 1 of a.json, 'smiles' is none to RDKit"),
     ],
 )
 def test_other_json_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -52,9 +52,11 @@ class _Commands(Mapping[str, Any]):
 
 @cache
 def _command(name: str) -> Any:
+    from molspec.commands.flags import Command
+
     module = import_module(f"molspec.commands.{_MODULES[name]}")
     program = _program()
-    program.command(name)(getattr(module, f"{name.replace('-', '_')}_command"))
+    program.command(name, cls=Command)(getattr(module, f"{name.replace('-', '_')}_command"))
     return get_command(program)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
@@ -11,8 +12,14 @@ from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from molspec.common.console import STANDARD, one_line_errors, value_errors_are_usage_errors
+from molspec.common.console import (
+    STANDARD,
+    UsageError,
+    one_line_errors,
+    value_errors_are_usage_errors,
+)
 from molspec.common.fields import setting
 
 Table = Annotated[
@@ -79,11 +86,15 @@ CopyColumn = Annotated[
 class InputFlags:
     """The source of queries."""
 
-    input_name: str | None = setting(
-        None,
-        "Queries: .smi, .csv, .tsv, .sdf, .rxn; .gz or .xz too; - is stdin.",
-        flags=("--input", "-i"),
-    )
+    input_names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            help="Queries: .smi, .csv, .tsv, .sdf, .rxn; .gz or .xz too; - is stdin. May be "
+            "repeated.",
+        ),
+    ] = None
     input_form: Annotated[
         InputForm | None,
         typer.Option("--input-format", help="Input format; by default from the input's name."),
@@ -123,6 +134,21 @@ class PredictionFlags(OutputFlags):
 
     part_size: int | None = setting(None, "Results in each file: NAME-00001, NAME-00002 and so on.")
     as_written: bool = setting(False, "Write answers in the model's own spelling.")
+
+
+class Command(TyperCommand):
+    """A command that refuses an option given twice, unless it may be repeated.
+
+    Otherwise the last value would count, and the others be lost without a word.
+    """
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError that names the option."""
+        *_, order = self.make_parser(context).parse_args(args=[*args])
+        for given, count in Counter(order).items():
+            if count > 1 and given.param_type_name == "option" and not given.multiple:
+                raise UsageError(f"{given.opts[0]} is given {count} times: expected it once")
+        return super().parse_args(context, args)
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,11 @@ Output: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
 
 def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "queries") -> None:
     """Raise UsageError unless queries are given in exactly one way."""
-    if bool(given) == (source.input_name is not None):
+    names = source.input_names or []
+    if bool(given) == bool(names):
         raise UsageError(f"give {noun} either as SMILES or by --input, FILE or -")
+    if names.count(STANDARD) > 1:
+        raise UsageError("--input is - twice: standard input can be read once")
     for text in given or ():
         if input_format(text) and Path(text).is_file():
             raise UsageError(f"{text} is a file: give it by --input")
@@ -72,9 +75,8 @@ def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
     from molspec.checkpoints.bundled import locate
     from molspec.checkpoints.ensemble import members
 
-    given: str | int | None = None if source is None else source.input_name
-    if given == STANDARD:
-        given = sys.stdin.fileno()
+    names = (source and source.input_names) or ()
+    given = [sys.stdin.fileno() if name == STANDARD else name for name in names]
     models = {f"--model {name}": locate(name) for name in members(model.model_name)}
     return {"--input": given, **models}
 

@@ -62,8 +62,10 @@ class PlanFlags(OutputFlags):
 def plan_command(
     targets: Annotated[list[str] | None, typer.Argument(help="Targets.", metavar="TARGET")] = None,
     stock: Annotated[
-        Path | None,
-        typer.Option(help="Purchasable molecules: a file of SMILES and names, or a table."),
+        list[Path] | None,
+        typer.Option(
+            help="Purchasable molecules: a file of SMILES and names, or a table; may be repeated."
+        ),
     ] = None,
     match: Annotated[
         Literal["exact", "inchikey", "no-stereo", "tautomer"] | None,
@@ -94,7 +96,7 @@ def plan_command(
     """Find routes from purchasable molecules to targets. Syntheseus searches."""
     with value_errors_are_usage_errors():
         jobs.check_queries(targets, source, "targets")
-        if stock is None:
+        if not stock:
             raise UsageError("give --stock, the file of purchasable molecules")
         check_count("n_best", n_best)
         with extra("plan", "planning"):
@@ -105,7 +107,7 @@ def plan_command(
             limits = replace(limits, routes=1)
         form = jobs.chosen_format(output, formats.FORMATS)
         count = jobs.process_count(processes)
-    with files.open_source(source.input_name, source.input_form, targets or ()) as opened:
+    with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
         with value_errors_are_usage_errors():
             from molspec.planners.search import Planner
             from molspec.planners.stock import read_stock
@@ -114,8 +116,9 @@ def plan_command(
 
             for_sale = read_stock(stock, match)
             if for_sale.bad_entries:
+                names = ", ".join(map(str, stock))
                 print_err(
-                    f"{stock}: {for_sale.bad_entries} of {for_sale.entries} entries are not "
+                    f"{names}: {for_sale.bad_entries} of {for_sale.entries} entries are not "
                     f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
                 )
             loaded = jobs.load_model(model)
@@ -173,7 +176,7 @@ def plan_command(
             output=output.output_name,
             unit="targets",
             count=opened.count,
-            quiet=output.output_name == STANDARD and source.input_name is None,
+            quiet=output.output_name == STANDARD and not source.input_names,
         )
     raise typer.Exit(status)
 

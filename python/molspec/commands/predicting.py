@@ -64,7 +64,7 @@ def predict_command(
                 f"part_size is {output.part_size} with the output {output.output_name!r}: "
                 "expected a file, which has parts"
             )
-    with files.open_source(source.input_name, source.input_form, smiles or ()) as opened:
+    with files.open_sources(source.input_names, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = jobs.load_model(model)
             given = context.get_parameter_source("batch_size")
@@ -98,7 +98,7 @@ def predict_command(
             source=opened.name,
             output=output.output_name,
             count=opened.count,
-            quiet=output.output_name == STANDARD and source.input_name is None,
+            quiet=output.output_name == STANDARD and not source.input_names,
         )
     progress = results.progress
     if loaded.task == "product" and queries.are_single and progress.failed < progress.done:

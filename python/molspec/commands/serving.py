@@ -62,10 +62,10 @@ def serve_command(
         ),
     ] = None,
     stock: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            help="Purchasable molecules, a file as of plan: the page marks them, and plans with "
-            "them where molspec[planning] is installed."
+            help="Purchasable molecules, a file as of plan, may be repeated: the page marks them, "
+            "and plans with them where molspec[planning] is installed."
         ),
     ] = None,
     match: Annotated[
@@ -99,7 +99,7 @@ def serve_command(
             origins=_origins(allowed_origin or (), keys),
             log_level=log_level,
             access_log=access_log,
-            stock=stock,
+            stock=stock or (),
             match=match,
         )
         tell = partial(_print_address, [name for name, _ in settings.models])

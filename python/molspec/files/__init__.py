@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.formats import FORMATS, Format, format_of, table
+from molspec.files.inputs import open_sources
 from molspec.files.lines import COLUMNS, further_columns
 from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
@@ -31,6 +32,7 @@ __all__ = [
     "input_format",
     "is_stream",
     "open_source",
+    "open_sources",
     "predict",
     "prepare_query",
     "score",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
 
-#: A job's inputs by option: files, folders with all their files, numbers of open files, or None.
-Reads: TypeAlias = Mapping[str, str | Path | int | None]
+#: A file, a folder with all its files, or the number of an open file.
+_Read: TypeAlias = str | Path | int
+#: A job's inputs by option, one or several, or None.
+Reads: TypeAlias = Mapping[str, _Read | Sequence[_Read] | None]
 _Identity: TypeAlias = tuple[int, int] | str
 
 
@@ -19,10 +21,11 @@ def check_apart(reads: Reads, writes: Iterable[Path | int]) -> None:
 
     Raises ValueError, naming the option, if device and inode are equal, or the future paths are.
     """
-    read: dict[_Identity | None, tuple[str, str | Path | int]] = {
+    read: dict[_Identity | None, tuple[str, _Read]] = {
         identity: (option, path)
-        for option, path in reads.items()
-        if path is not None
+        for option, given in reads.items()
+        if given is not None
+        for path in ([given] if isinstance(given, _Read) else given)
         for file in _files(path)
         if (identity := _identity(file)) is not None
     }
@@ -37,13 +40,13 @@ def check_apart(reads: Reads, writes: Iterable[Path | int]) -> None:
             )
 
 
-def _files(path: str | Path | int) -> Iterable[str | Path | int]:
+def _files(path: _Read) -> Iterable[_Read]:
     if isinstance(path, int) or not Path(path).is_dir():
         return [path]
     return Path(path).rglob("*")
 
 
-def _identity(file: str | Path | int) -> _Identity | None:
+def _identity(file: _Read) -> _Identity | None:
     """Device and inode of a regular file: a terminal may be read and written."""
     try:
         status = os.stat(file)

@@ -102,8 +102,14 @@ class SearchLimits:
         None, "Maximum steps: in a row for retro-star (default 5), in all for mcts (20)."
     )
     exclude_target: bool = setting(False, "Plan a target that is in stock all the same.")
-    keep_bonds: str = setting("", "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices.")
-    break_bonds: str = setting("", "Bonds that every route breaks, as --keep-bonds has them.")
+    keep_bonds: str = setting(
+        "",
+        "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices. May be repeated.",
+        joint=",",
+    )
+    break_bonds: str = setting(
+        "", "Bonds that every route breaks, as --keep-bonds has them.", joint=","
+    )
 
     def __post_init__(self) -> None:
         check_counts(self, routes=None)

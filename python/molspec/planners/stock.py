@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from io import StringIO
@@ -110,16 +110,30 @@ def _key(smiles: str, match: Match) -> str:
     return (key[:_SKELETON] if match == "no-stereo" else key) or smiles
 
 
-def read_stock(path: Path, match: Match | None = None) -> Stock:
+def read_stock(paths: Path | Sequence[Path], match: Match | None = None) -> Stock:
     """Read a stock: SMILES and names, .csv, .tsv, .sdf or .json, .gz and .xz too; .hdf5 of pandas.
 
+    paths: a file, or several, which are one stock.
     match: by default exact, or by InChIKey if the first entry is one.
 
-    Raises ValueError if no entry is a molecule or a table has no column of SMILES, OSError if the
-    file cannot be read.
+    Raises ValueError if no entry of a file is a molecule or a table has no column of SMILES,
+    OSError if a file cannot be read.
     """
     stock = Stock()
     served: dict[str, tuple[str, str]] = {}
+    for path in [paths] if isinstance(paths, Path) else paths:
+        _read(path, match, stock, served)
+    for main, about in served.items():
+        if main not in stock:
+            stock.add(main, *about)
+    return stock
+
+
+def _read(
+    path: Path, match: Match | None, stock: Stock, served: dict[str, tuple[str, str]]
+) -> None:
+    """Add a file's entries to a stock, and to `served` the molecules that its salts serve as."""
+    usable = stock.entries - stock.bad_entries
     with _opened(path) as source:
         for number, query in enumerate(source.queries(optional=_PRICES), start=1):
             smiles = query.smiles.strip()
@@ -144,14 +158,11 @@ def read_stock(path: Path, match: Match | None = None) -> Stock:
                     served.setdefault(main, (named, price))
             else:
                 stock.bad_entries += 1
-                stock.first_bad = stock.first_bad or f"entry {number}, {smiles or query.error!r}"
-    if not stock:
+                bad = f"entry {number} of {path.name}, {smiles or query.error!r}"
+                stock.first_bad = stock.first_bad or bad
+    if stock.entries - stock.bad_entries == usable:
         bad = f"; {stock.first_bad} is none to RDKit" if stock.bad_entries else ""
         raise ValueError(f"{path}: expected molecules for sale, found none{bad}")
-    for main, about in served.items():
-        if main not in stock:
-            stock.add(main, *about)
-    return stock
 
 
 @contextmanager

@@ -61,8 +61,8 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     log_level: str = "warning"
     access_log: bool = False
-    #: The file of molecules for sale, and how they match.
-    stock: Path | None = None
+    #: The files of molecules for sale, and how they match.
+    stock: Sequence[Path] = ()
     match: Match | None = None
 
     def load(self, processes: int = 1) -> Start:
@@ -71,7 +71,7 @@ class ServerSettings:
         Raises ValueError if a model is broken or that many processes cannot share it, or if the
         stock has no molecules.
         """
-        stock = None if self.stock is None else read_stock(self.stock, self.match)
+        stock = read_stock(self.stock, self.match) if self.stock else None
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
         for model in loaded.values():
             model.check_processes(processes)
