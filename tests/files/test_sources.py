@@ -35,11 +35,35 @@ def test_smiles_file_is_read_with_names(tmp_path: Path) -> None:
     ]
 
 
-def test_an_identifier_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a.smi").write_bytes(b"X\xff x\nCO caf\xe9\n")
-    error = "'caf\ufffd' was not UTF-8: expected a file in UTF-8"
-    expected = [Query("X\ufffd", "x"), Query("CO", "caf\ufffd", error=error)]
-    assert read(tmp_path / "a.smi") == expected
+@pytest.mark.parametrize("ending", ["smi", "tsv", "csv", "csv.gz"])
+def test_lines_that_are_not_utf_8_are_read_as_windows_1252_and_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], ending: str
+) -> None:
+    separator = "," if "csv" in ending else "\t"
+    rows = ["smiles|name", "CO|caf\u00e9 \u20ac", "CN|\u00abCAF\u00c9\u00bb", "CC|x"]
+    data = "\r\n".join(rows).replace("|", separator).encode("cp1252")
+    data += f"\nCS{separator}\u00fcber\n".encode()  # a line of its own encoding
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    names = ["caf\u00e9 \u20ac", "\u00abCAF\u00c9\u00bb", "x", "\u00fcber"]
+    for _ in range(2):
+        assert [query.name for query in read(path)] == names
+        assert [query.error for query in read(path)] == [None] * 4
+    (told,) = capfd.readouterr().err.splitlines()
+    assert f"{path}, line 2" in told
+    assert "caf\u00e9" in told
+
+
+def test_a_column_with_a_name_that_is_not_utf_8_is_copied(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("smiles;St\u00fcck\nCO;\u00bd\n".encode("cp1252"))
+    with open_source(str(tmp_path / "a.csv")) as source:
+        assert list(source.queries(copied=["St\u00fcck"])) == [Query("CO", columns=("\u00bd",))]
+
+
+@pytest.mark.parametrize("data", [b"CO a\nCN \x81\n", "CO ab".encode("utf-16")[:-1]])
+def test_bytes_of_no_encoding_are_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.smi").write_bytes(data)
+    refused(OSError, r"a\.smi", read, tmp_path / "a.smi")
 
 
 def _smiles(table: Path, column: str | None, task: Any) -> list[str]:

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from molspec.common.console import naming
+from molspec.common.console import naming, print_err
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
@@ -77,6 +77,10 @@ LONGEST_LINE = 1 << 20
 LONGEST_ROW = 2 * LONGEST_LINE
 #: Separators of .csv files; the most frequent one in the first line is used.
 _SEPARATORS = ",;\t"
+#: Files that were told to have other lines than UTF-8: a job may read a file several times.
+_told = set[str]()
+#: Characters that are shown on each side of the first one that is not ASCII.
+_BESIDE = 20
 _BLANKS = str.maketrans("_-", "  ")
 #: The beginnings of cells that spreadsheets read as formulas, full-width too, except numbers.
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -93,8 +97,11 @@ def check_rereadable(path: Path) -> None:
 def open_lines(path: Path, *, records: bool = False) -> Iterator[Iterator[str]]:
     """Open a file and yield its lines, without a byte order mark.
 
-    Invalid UTF-8 is replaced. Raises OSError, naming the file, if it cannot be read, is of a kind
-    that is not read, its compressed data are damaged, or a line is longer than `LONGEST_LINE`.
+    Text is UTF-8, or UTF-16 or UTF-32 with its mark. A line that is not UTF-8 is read as
+    Windows-1252, which Excel and KNIME write, and the first one is told on standard error.
+
+    Raises OSError, naming the file, if it cannot be read, is of a kind that is not read, its
+    compressed data are damaged, or a line is longer than `LONGEST_LINE` or no such text.
 
     records: whether its lines are records of structures.
     """
@@ -118,12 +125,36 @@ def read_lines(data: Any, path: Path | str, *, records: bool = False) -> Iterato
 
 
 def _limited(data: Any, encoding: str, path: Path | str) -> Iterator[str]:
-    with _naming(path), TextIOWrapper(data, encoding, "replace") as stream:
+    # Bytes that are not UTF-8 become surrogates, which stand in no other text.
+    errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
+    with _naming(path), TextIOWrapper(data, encoding, errors) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), ""), start=1):
             if len(line) > LONGEST_LINE:
                 fault = f"line {number} is too long: expected at most {LONGEST_LINE:,} characters"
                 raise OSError(errno.EFBIG, fault, str(path))
-            yield line
+            yield line if line.isascii() else _in_one_encoding(line, number, path)
+
+
+def _in_one_encoding(line: str, number: int, path: Path | str) -> str:
+    """The line, read as Windows-1252 if it is not UTF-8: whole, as a line has one encoding."""
+    try:
+        line.encode()
+        return line
+    except UnicodeEncodeError:
+        data = line.encode("utf-8", "surrogateescape")
+    try:
+        line = data.decode("cp1252")
+    except UnicodeDecodeError as error:
+        fault = f"line {number} has the byte 0x{data[error.start]:02x}"
+        expected = "expected text in UTF-8 or Windows-1252"
+        raise OSError(errno.EILSEQ, f"{fault}: {expected}", str(path)) from error
+    if str(path) not in _told:
+        _told.add(str(path))
+        at = next(index for index, each in enumerate(line) if not each.isascii())
+        shown = line[max(0, at - _BESIDE) : at + _BESIDE].strip()
+        how = "it and others like it are read as Windows-1252"
+        print_err(f"{path}, line {number} is not UTF-8: {how}, {shown!r}")
+    return line
 
 
 @contextmanager
@@ -132,7 +163,7 @@ def _naming(path: Path | str) -> Iterator[None]:
     with naming(path):
         try:
             yield
-        except _DAMAGED as error:
+        except (*_DAMAGED, UnicodeDecodeError) as error:
             raise OSError(errno.EIO, f"damaged: {error}", str(path)) from error
 
 

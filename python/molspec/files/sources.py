@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -42,8 +41,6 @@ _RECORDS = ("sdf", "rxn")
 #: Columns that are used if none is named.
 _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
-#: Stands for bytes that are not UTF-8.
-_REPLACED = "\N{REPLACEMENT CHARACTER}"
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")
 _BRACKETS = re.compile(r"\|?\s*(\[\w+\]\s*)+")
@@ -86,17 +83,7 @@ class QueryFile:
         Raises ValueError if there is no such column, or a row is invalid CSV.
         """
         if self.form == "smi" and not (atomwise or column or name_column or copied):
-            return map(_whole, self._of_texts())
-        return map(_whole, self._queries(column, name_column, task, copied, optional))
-
-    def _queries(
-        self,
-        column: str | None,
-        name_column: str | None,
-        task: Task | None,
-        copied: Sequence[str],
-        optional: Sequence[str],
-    ) -> Iterator[Query]:
+            return self._of_texts()
         if self.form in ("csv", "tsv"):
             return self._of_table(column, name_column, task, copied, optional)
         if copied:
@@ -258,13 +245,6 @@ def find_query_column(
     return choose_column(where, header, "column", column, defaults)
 
 
-def _whole(query: Query) -> Query:
-    """The query; an error if bytes that are not UTF-8 were replaced in what is copied from it."""
-    if any(_REPLACED in text for text in (query.name, *query.columns)):
-        return replace(query, error=f"{query.name!r} was not UTF-8: expected a file in UTF-8")
-    return query
-
-
 def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
     if name is not None:
         return choose_column(where, header, "id_column", name, ())
@@ -282,7 +262,7 @@ def open_source(
     Raises OSError if the file cannot be read, UsageError if standard input is closed.
     """
     if name is None:
-        # As in files: bytes that are not UTF-8 are replaced.
+        # No SMILES has bytes that are not UTF-8.
         texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
         yield QueryFile("the arguments", _GIVEN, texts)
     elif name == STANDARD:
