@@ -6,6 +6,7 @@ from rdkit import Chem
 from molspec import text
 from molspec.files import FORMATS, Answer, OutputContext, Query, open_source, sdf
 from molspec.prediction.results import Prediction, Result
+from tests.refusals import refused
 
 
 def record(smiles: str, title: str, **fields: str) -> str:
@@ -47,6 +48,51 @@ def test_records_become_queries_and_damaged_ones_fail_alone(tmp_path: Path) -> N
     for name in ("CAS", "cas"):
         names = [query.name for query in read(tmp_path, text, name)]
         assert names == ["64-17-5", "damaged", "five bonds", "64-17-5", "", ""]
+
+
+#: Data fields of a record; what `--id-column REF` reads of them.
+FIELDS = {
+    ">  <REF>\nR-1\n \n>  <NOTE>\nn\n\t\n": "R-1",
+    ">  <NOTE>\nn\n \n>  <REF>\nR-1\n": "R-1",
+    ">  <>\nx\n\n>  <REF>  (1) \nR-1\n\n": "R-1",
+    "> 25 <ref> DT12\r\nR-1\r\n\r\n": "R-1",
+    ">  <NOTE>\nn\n>  <REF>\nR-1\n": "R-1",
+    ">  <REF>\nR-1\nmore\n\nstray\n": "R-1\nmore",
+    ">  <REF>\n\n>  <NOTE>\nn\n\n": "",
+    "> 25 DT12\nR-2\n\n>  <REF>\n>50\n\n": ">50",
+}
+
+
+@pytest.mark.parametrize("fields", FIELDS)
+def test_data_fields_are_read_by_their_headers(tmp_path: Path, fields: str) -> None:
+    for structure in (record("CCO", "title"), DAMAGED):
+        (query,) = read(tmp_path, structure + fields, "REF")
+        assert query.name == FIELDS[fields]
+        assert (query.smiles, query.error is None) in (("CCO", True), ("", False))
+
+
+def test_a_field_that_no_record_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "$$$$\n".join([record("CCO", "a", CAS="1"), record("CO", "b", REF="R")] * 3)
+    (tmp_path / "a.sdf").write_text(text)
+    expected = r"id_column is 'x': expected a column of .*a\.sdf, CAS, REF"
+    with open_source(str(tmp_path / "a.sdf")) as source:
+        refused(expected, source.queries, None, "x")  # before the first query
+    monkeypatch.setattr(sdf, "_PEEKED", 2)
+    refused(r"id_column is 'x': .*a\.sdf", read, tmp_path, text, "x")
+
+
+def test_records_without_the_field_are_counted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    twice = record("CN", "c", REF="R-2") + ">  <REF>\nR-3\n"
+    text = "$$$$\n".join((record("CCO", "a"), record("CO", "b", REF="R-1"), twice))
+    one, two, three = read(tmp_path, text, "REF")
+    assert (one, two) == (Query("CCO", "a"), Query("CO", "R-1"))
+    assert three.error is not None
+    assert "'REF'" in three.error
+    assert "1 of 3 records of " in capfd.readouterr().err
 
 
 def test_a_record_without_end_is_not_stored(

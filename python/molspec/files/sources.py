@@ -93,7 +93,7 @@ class QueryFile:
         if column is not None:
             raise ValueError(f"column is {column!r}: expected none, {self.name} is not a table")
         if self.form == "sdf":
-            return read_records(self._lines, name_column)
+            return read_records(self._lines, self.name, name_column)
         if name_column is not None:
             raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
         if self.form == "rxn":
