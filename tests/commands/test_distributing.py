@@ -124,6 +124,25 @@ def test_the_mark_of_settings_has_those_of_answers(
     assert len(set(settings)) == 4
 
 
+def test_the_second_of_two_jobs_clears_no_folder(
+    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    del distributed
+    (tmp_path / "queries").touch()
+    command = ("predict-parquet", str(tmp_path / "queries"), str(tmp_path / "answers"))
+    write, statuses = Table.write_parquet, []
+
+    def write_beside_another(self: Table, folder: str, *, mode: str) -> None:
+        write(self, folder, mode=mode)
+        monkeypatch.setattr(Table, "write_parquet", write)
+        statuses.append(run(*command))
+
+    monkeypatch.setattr(Table, "write_parquet", write_beside_another)
+    assert run(*command) == 1
+    assert statuses == [2]
+    assert [path.name for path in (tmp_path / "answers").iterdir()] == ["rows"]
+
+
 def test_columns_of_answers_are_refused_in_a_table(distributed: ModuleType) -> None:
     with pytest.raises(ValueError, match="the table has a column 'note': expected none"):
         distributed.check(["smiles", "note"], None, "retro")

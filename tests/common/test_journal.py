@@ -35,6 +35,35 @@ def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path
     refused("^batch_size is 8, but .* with 32: take another file", journal, 8)
 
 
+def test_one_job_writes_a_journal_and_no_other_program(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+
+    def journal() -> Journal[int]:
+        return Journal(path, {"a": 1}, _NUMBERS)
+
+    first, second = journal(), journal()
+    records = first.record([1, 2, 3])
+    next(records)
+    refused(OSError, "journal", journal)
+    refused(OSError, "journal", list, second.record([1]))
+    assert list(records) == [2, 3]
+    refused(OSError, "journal", list, second.record([1]))
+    assert list(journal().records()) == [1, 2, 3]
+    for change in (Path.unlink, lambda path: path.write_bytes(b"")):
+        records = journal().record([4, 5])
+        next(records)
+        change(path)
+        refused(OSError, "journal", list, records)
+
+
+def test_a_removed_journal_is_not_filled_with_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    list(Journal(path, {"a": 1}, _NUMBERS).record([1]))
+    again = Journal(path, {"a": 1}, _NUMBERS)
+    path.unlink()
+    refused(OSError, "journal", list, again.record([2]))
+
+
 def test_settings_do_not_copy_a_drafter() -> None:
     class OwnDrafter:
         def __init__(self) -> None:

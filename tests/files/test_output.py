@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 from io import RawIOBase
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -248,6 +248,87 @@ def test_foreign_part_created_during_the_job_is_not_overwritten(folder: Path) ->
     (folder / "out-00002.csv").write_text("foreign\n")
     refused(FileExistsError, "out-00002.csv is there since the job began", list, written)
     assert (folder / "out-00002.csv").read_text() == "foreign\n"
+
+
+@pytest.mark.parametrize("part_size", [None, 5, 2])
+def test_a_file_made_during_the_job_is_not_replaced(folder: Path, part_size: int | None) -> None:
+    file = open_file(folder, part_size=part_size)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    next(written)
+    foreign = folder / ("out-00001.csv" if part_size else "out.csv")
+    foreign.write_text("foreign\n")
+    refused(FileExistsError, f"{foreign.name} is there", list, written)
+    refused(FileExistsError, f"{foreign.name} is there", open_file, folder, part_size=part_size)
+    assert foreign.read_text() == "foreign\n"
+    foreign.unlink()
+    done = 2 if part_size == 2 else 5
+    assert run(open_file(folder, part_size=part_size)) == list(range(done + 1, 6))
+    assert foreign.read_text().startswith("id,")
+
+
+def test_an_overwriting_job_replaces_only_the_file_of_its_beginning(folder: Path) -> None:
+    def begin() -> None:
+        """Overwrite the output, up to the first answer."""
+        file = open_file(folder, overwrite=True)
+        written = file.write(answers(file.rest(iter(QUERIES))))
+        next(written)
+        written.close()
+
+    output = folder / "out.csv"
+    output.write_text("yesterday's\n")
+    begin()
+    assert run(open_file(folder)) == [2, 3, 4, 5]
+    assert output.read_text().startswith("id,")
+    begin()
+    output.write_text("foreign\n")
+    refused(FileExistsError, "out.csv is there", open_file, folder)
+    assert output.read_text() == "foreign\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "left"),
+    [
+        ("out.csv.journal", "cut", 3),
+        *(
+            ("out.csv.unfinished", fault, left)
+            for fault in ("cut", "replaced", "removed")
+            for left in (0, 3)
+        ),
+    ],
+)
+def test_a_file_that_another_program_changes_is_an_error(
+    folder: Path, name: str, fault: str, left: int
+) -> None:
+    file = open_file(folder)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    list(islice(written, len(QUERIES) - left))
+    if fault == "cut":
+        (folder / name).write_bytes(b"")
+    else:
+        (folder / name).unlink()
+    if fault == "replaced":
+        (folder / name).write_text("foreign\n")
+    refused(OSError, name, list, written)
+    assert not (folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("part_size", [None, 1])
+def test_the_second_of_two_jobs_is_refused(
+    folder: Path, part_size: int | None, overwrite: bool
+) -> None:
+    first, second = (open_file(folder, "csv", part_size, overwrite=overwrite) for _ in range(2))
+    written = first.write(answers(first.rest(iter(QUERIES))))
+    next(written)
+    refused(OSError, "out.csv.journal", run, second)
+    third = open_file if not overwrite else lambda *a: run(open_file(*a, overwrite=True))
+    refused(OSError, "out.csv.journal", third, folder, "csv", part_size)
+    list(written)
+    refused(OSError, "out.csv.journal", run, second)  # it has not read what is there now
+    whole = content(folder)
+    assert run(open_file(folder, "csv", part_size)) == []
+    assert content(folder) == whole
+    assert b"".join(whole.values()).count(b"\n") == 6 + 2 + (4 if part_size else 0)
 
 
 def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +15,7 @@ import typer
 from molspec.commands import jobs
 from molspec.commands.flags import Given, InputFlags, ModelFlags, Raw, with_flags
 from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
-from molspec.common.journal import open_unlinked, write_whole
+from molspec.common.journal import open_alone, write_whole
 from molspec.prediction.options import PredictOptions
 
 #: Marks an unfinished folder of this command, with its settings. Parquet's readers skip it.
@@ -55,19 +57,19 @@ def predict_parquet_command(
         weights = loaded.identity.weights
         given = (str(source), weights, model.device, model.dtype, queries, options)
         if not _is_written(output, unfinished, repr(given)):
-            _begin(unfinished, repr(given))
-            distributed.predict(
-                table,
-                model.model_name,
-                workers=workers,
-                block_rows=block_rows,
-                device=model.device,
-                dtype=model.dtype,
-                threads=model.threads,
-                options=options,
-                **queries,
-            ).write_parquet(str(unfinished), mode="append")
-            unfinished.rename(output)
+            with _begun(unfinished, repr(given)):
+                distributed.predict(
+                    table,
+                    model.model_name,
+                    workers=workers,
+                    block_rows=block_rows,
+                    device=model.device,
+                    dtype=model.dtype,
+                    threads=model.threads,
+                    options=options,
+                    **queries,
+                ).write_parquet(str(unfinished), mode="append")
+                unfinished.rename(output)
         (output / _MARK).unlink()
         count, failed = distributed.count(output)
         why = f'; each has its "error" in {output}' if failed else ""
@@ -95,15 +97,21 @@ def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
     return False
 
 
-def _begin(unfinished: Path, settings: str) -> None:
-    """Make the folder, or clear it, with its mark."""
+@contextmanager
+def _begun(unfinished: Path, settings: str) -> Iterator[None]:
+    """Make the folder, or clear it, with its mark, which is locked until the end.
+
+    Raises OSError, naming the mark, if another job writes the folder.
+    """
     unfinished.mkdir(exist_ok=True)
     mark = unfinished / _MARK
-    for path in unfinished.iterdir():
-        if path != mark:
-            path.unlink()
-    with open_unlinked(mark, "wb") as stream:
+    with open_alone(mark, "ab") as stream:
+        for path in unfinished.iterdir():
+            if path != mark:
+                path.unlink()
+        stream.truncate(0)
         write_whole(stream, settings.encode(), str(mark))
+        yield
 
 
 def _is_empty(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from collections import deque
@@ -13,7 +14,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from molspec.common.console import naming
+from molspec.common.console import naming, print_err
 
 T = TypeVar("T")
 
@@ -22,6 +23,10 @@ _TOLD = ("model",)
 #: Settings in an error that two jobs do not share.
 _MOST_NAMED = 3
 _IS_LINK = "Is a link: expected a file"
+_IS_WRITTEN = "Another job is writing it: wait for its end, or give another output"
+_IS_CHANGED = "Another program has changed it while the job ran"
+#: Errors of a file system without locks.
+_LOCKLESS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,10 @@ class Journal(Generic[T]):
     An incomplete last line is ignored, and removed when the next record is written; with `anew`, so
     is everything else.
 
-    Raises ValueError if the file has other settings or another format, OSError if it cannot be read
-    or is not a file.
+    One job writes it at a time: the system frees the lock of a process that dies.
+
+    Raises ValueError if the file has other settings or another format, OSError if it cannot be
+    read, is not a file, or another job writes it.
     """
 
     def __init__(
@@ -60,8 +67,11 @@ class Journal(Generic[T]):
         self.is_there = os.path.lexists(path) and not anew
         for written in (path, self.successor(path)):
             check_file(written)
+        #: The file that is written, while it is locked; and its state before.
+        self._stream: Any = None
+        self._before = file_state(path)
         if self.is_there:
-            with open_unlinked(path, "rb") as stream:
+            with open_alone(path, "rb") as stream:
                 first = stream.readline()
                 if self._header.startswith(first) and first != self._header:
                     return  # empty, or killed within the first line
@@ -110,17 +120,38 @@ class Journal(Generic[T]):
         self._whole_bytes = 0
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Lock the file until the end.
+
+        Raises OSError, naming it, if another job writes it, or another program has changed it since
+        it was read, or replaced it in the end.
+        """
+        if self._stream is not None:
+            yield
+            return
+        self._stream = open_alone(self._path, "ab")
+        try:
+            is_new = not self._before and not os.path.getsize(self._path)
+            if not is_new and file_state(self._path) != self._before:
+                raise OSError(errno.ESTALE, _IS_CHANGED, str(self._path))
+            yield
+            check_own(self._stream, self._path)
+        finally:
+            self._stream.close()
+            self._stream = None
+
+    @contextmanager
     def appending(self) -> Iterator[Callable[[T], None]]:
-        """Open the file after its last complete line."""
-        with open_unlinked(self._path, "ab") as stream:
-            stream.truncate(self._whole_bytes)
+        """Lock the file, and write after its last complete line."""
+        with self.alone():
+            self._stream.truncate(self._whole_bytes)
+
+            def append(line: bytes) -> None:
+                self._whole_bytes = extend(self._stream, line, self._whole_bytes)
+
             if not self._whole_bytes:
-                write_whole(stream, self._header, str(self._path))
-
-            def append(record: T) -> None:
-                write_whole(stream, _line(self._kind.write(record)), str(self._path))
-
-            yield append
+                append(self._header)
+            yield lambda record: append(_line(self._kind.write(record)))
 
     def record(self, results: Iterable[T]) -> Iterator[T]:
         """Append each result, then yield it."""
@@ -132,10 +163,13 @@ class Journal(Generic[T]):
     def shorten(self, last: T) -> None:
         """Write one record in place of all others."""
         content, shorter = self._header + _line(self._kind.write(last)), self.successor(self._path)
-        with open_unlinked(shorter, "wb") as stream:
-            write_whole(stream, content, str(shorter))
-        shorter.replace(self._path)
-        self._whole_bytes = len(content)
+        with self.alone():
+            stream = open_alone(shorter, "wb")
+            before, self._stream = self._stream, stream
+            with before:
+                write_whole(stream, content, str(shorter))
+                shorter.replace(self._path)
+            self._whole_bytes = len(content)
 
     @staticmethod
     def successor(path: Path) -> Path:
@@ -168,6 +202,53 @@ def open_unlinked(path: Path, mode: str) -> Any:
         if error.errno == errno.ELOOP:
             error.strerror = _IS_LINK
         raise
+
+
+def open_alone(path: Path, mode: str) -> Any:
+    """Open a file as `open_unlinked` does, and lock it until it is closed, or the process ends.
+
+    Raises OSError, naming the file, if it is locked.
+    """
+    stream = open_unlinked(path, mode)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        stream.close()
+        raise BlockingIOError(error.errno, _IS_WRITTEN, str(path)) from None
+    except OSError as error:
+        if error.errno not in _LOCKLESS:
+            raise
+        print_err(f"{path}: its file system has no locks: let no other job write it")
+    return stream
+
+
+def file_state(path: Path) -> str:
+    """What changes with a file: its number, its size and the time of its last change; "" if none.
+
+    A link is not followed.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return ""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+
+
+def check_own(stream: Any, path: Path) -> None:
+    """Raise OSError, naming the file, unless the open one is still there under its name."""
+    if not os.path.samestat(os.fstat(stream.fileno()), os.stat(path)):
+        raise OSError(errno.ESTALE, _IS_CHANGED, str(path))
+
+
+def extend(stream: Any, data: bytes, end: int) -> int:
+    """Write data after a file's first `end` bytes, which are all, and return its new size.
+
+    Raises OSError, naming the file, if it cannot be written, or another program has cut it.
+    """
+    if os.fstat(stream.fileno()).st_size != end:
+        raise OSError(errno.ESTALE, _IS_CHANGED, str(stream.name))
+    write_whole(stream, data, str(stream.name))
+    return end + len(data)
 
 
 def _line(values: Any) -> bytes:

@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any, Generic
 
 from molspec.common.console import STANDARD
-from molspec.common.journal import Journal, Kind, check_file, open_unlinked, write_whole
+from molspec.common.journal import (
+    Journal,
+    Kind,
+    check_file,
+    check_own,
+    extend,
+    file_state,
+    open_unlinked,
+    write_whole,
+)
 from molspec.files.answer import Answered, AnswerT, OutputContext, Query
 from molspec.files.formats import Format
 from molspec.files.places import Reads, check_apart, output_path
@@ -36,6 +45,7 @@ class Progress:
     end: their bytes in the last part; output: a digest of those bytes.
     parts: parts that the job may replace or remove: its own, and those of a job that it overwrites.
     queries: a digest of all answered queries.
+    replaces: the state of the file that the last part replaces, as of `file_state`; "" for none.
     """
 
     done: int = 0
@@ -45,6 +55,7 @@ class Progress:
     output: str = ""
     parts: int = 0
     queries: str = ""
+    replaces: str = ""
 
     def after(self, result: Answered) -> Progress:
         """The progress after one more result."""
@@ -80,7 +91,9 @@ class ResultFile(Generic[AnswerT]):
 
     A part is written as NAME.unfinished and renamed when it is complete. NAME.journal has the
     settings and the progress: the same job resumes after the last complete result, also if queries
-    were added. If the output is a link, the file that it leads to is written.
+    were added. If the output is a link, the file that it leads to is written. A file that another
+    program has made or changed meanwhile is not written over, and of two jobs with one output the
+    second is refused.
 
     reads: the files that the job reads, see `check_apart`.
     overwrite: start again; an earlier output stays until the new one is complete.
@@ -115,7 +128,7 @@ class ResultFile(Generic[AnswerT]):
         check_file(_unfinished(path))  # before anything is written; Journal checks its own
         self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
         self._overwrite = overwrite
-        self.progress = Progress(parts=self._parts_before()) if overwrite else self._found()
+        self.progress = self._before() if overwrite else self._found()
         for found, number in numbered.items() if part_size else ():
             begun = found.name.endswith(_UNFINISHED) and self._journal_path.exists()
             if number > self.progress.parts + begun:
@@ -132,14 +145,16 @@ class ResultFile(Generic[AnswerT]):
             if match := name.fullmatch(path.name):
                 yield path, int(match[1])
 
-    def _parts_before(self) -> int:
-        """Parts of the job that is overwritten."""
+    def _before(self) -> Progress:
+        """The progress of a job that overwrites another: what it may replace."""
+        replaces = "" if self._size else file_state(self._path)
         try:
             with open_unlinked(self._journal_path, "rb") as stream:
                 stream.seek(max(0, self._journal_path.stat().st_size - _TAIL))
-                return _read(json.loads(stream.read().split(b"\n")[-2])).parts
+                parts = _read(json.loads(stream.read().split(b"\n")[-2])).parts
         except (OSError, ValueError, TypeError, KeyError, IndexError):
-            return 0
+            parts = 0
+        return Progress(parts=parts, replaces=replaces)
 
     def _found(self) -> Progress:
         """The journal's progress, unless the results themselves are missing."""
@@ -150,6 +165,8 @@ class ResultFile(Generic[AnswerT]):
                 return progress
             for written in (_unfinished(part), part):
                 if os.path.lexists(written):
+                    if written != part:
+                        _check_free(part, progress)
                     self._check_written(written, progress, written == part)
                     return progress
         first = self._part(0)
@@ -215,13 +232,14 @@ class ResultFile(Generic[AnswerT]):
         """
         answers = iter(answers)
         ahead = list(islice(answers, 1))
-        if ahead or not self.is_whole:
-            yield from self._write(chain(ahead, answers))
-        last = -(-self.progress.done // self._size) if self._size else 0
-        for number in range(last + 1, self.progress.parts + 1):
-            for path in (part := self._numbered_part(number), _unfinished(part)):
-                path.unlink(missing_ok=True)
-        self._journal.shorten(replace(self.progress, parts=last))
+        with self._journal.alone():
+            if ahead or not self.is_whole:
+                yield from self._write(chain(ahead, answers))
+            last = -(-self.progress.done // self._size) if self._size else 0
+            for number in range(last + 1, self.progress.parts + 1):
+                for path in (part := self._numbered_part(number), _unfinished(part)):
+                    path.unlink(missing_ok=True)
+            self._journal.shorten(replace(self.progress, parts=last, replaces=""))
 
     def _write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         if self._overwrite:
@@ -234,11 +252,11 @@ class ResultFile(Generic[AnswerT]):
                 self._add(part, answer)
                 append(self.progress)
                 if self._is_full:
-                    part.finish(self._foot)
+                    part.finish(self._foot, self.progress)
                     part = None
                 yield answer
             if part:
-                part.finish(self._foot)
+                part.finish(self._foot, self.progress)
 
     @property
     def _is_full(self) -> bool:
@@ -254,7 +272,7 @@ class ResultFile(Generic[AnswerT]):
             return None
         part = _Part(path, self.progress.end, opened)
         if self._is_full:  # killed before it was renamed
-            part.finish(self._foot)
+            part.finish(self._foot, self.progress)
             return None
         return part
 
@@ -264,7 +282,11 @@ class ResultFile(Generic[AnswerT]):
             number = self.progress.done // self._size + 1
             if number > self.progress.parts and os.path.lexists(self._numbered_part(number)):
                 raise FileExistsError(f"{self._numbered_part(number)} is there since the job began")
-            self.progress = replace(self.progress, parts=max(self.progress.parts, number))
+            self.progress = replace(
+                self.progress,
+                parts=max(self.progress.parts, number),
+                replaces=file_state(self._numbered_part(number)),
+            )
         part = _Part(self._part(self.progress.done), 0, opened)
         self._output.update(part.write(self._form.head(self._context)))
         return part
@@ -295,15 +317,19 @@ class _Part:
 
     def write(self, text: str) -> bytes:
         data = _encoded(text)
-        write_whole(self._stream, data, self._stream.name)
-        self.end += len(data)
+        self.end = extend(self._stream, data, self.end)
         return data
 
-    def finish(self, foot: bytes) -> None:
-        """Rename the complete file to its final name."""
-        write_whole(self._stream, foot, self._stream.name)
+    def finish(self, foot: bytes, progress: Progress) -> None:
+        """Rename the complete file to its final name.
+
+        Raises OSError if another program has changed it, or made one of that name.
+        """
+        extend(self._stream, foot, self.end)
         os.fsync(self._stream.fileno())
+        check_own(self._stream, _unfinished(self._path))
         self._stream.close()
+        _check_free(self._path, progress)
         _unfinished(self._path).replace(self._path)
 
 
@@ -340,6 +366,14 @@ class ResultStream(Generic[AnswerT]):
                 self.progress = self.progress.after(answer)
                 yield answer
             write_whole(stream, _encoded(self._form.foot(self._context)), name)
+
+
+def _check_free(part: Path, progress: Progress) -> None:
+    """Raise OSError if there is a file of a part's name that the job may not replace."""
+    if file_state(part) not in ("", progress.replaces):
+        raise FileExistsError(
+            f"{part} is there since the job began: move it away, then the same command goes on"
+        )
 
 
 def is_stream(name: str) -> bool:
