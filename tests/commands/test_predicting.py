@@ -329,6 +329,15 @@ def test_an_invalid_process_count_is_refused(run: Run) -> None:
         assert f"processes is {wrong!r}".replace("'0'", "0") in run.err
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+def test_standard_output_has_other_names(tmp_path: Path, name: str) -> None:
+    """They lead to a file if the shell sends standard output into one."""
+    with (tmp_path / "out.smi").open("wb") as stream:
+        subprocess.run([*PROGRAM, "C.O", "-f", "smi", "-o", name], stdout=stream, cwd=ROOT)
+    assert (tmp_path / "out.smi").read_text() == "C.O\t1\t1\t0.606531\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.smi"]
+
+
 def test_parts_of_a_stream_are_refused(run: Run, loaded: Loaded) -> None:
     assert run("predict", "CO", "--part-size", "2") == 2
     message = "part_size is 2 with the output '-': expected a file, which has parts"

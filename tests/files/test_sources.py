@@ -84,6 +84,35 @@ def test_reagents_beside_reactants_belong_to_the_query_for_a_product(tmp_path: P
     }
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1\tCCO\n2\tCN\n",
+        "1 CCO\n2 CN\n",
+        "CID\tSMILES\n1\tCCO\n2\tCN\n",
+        "chembl_id\tcanonical_smiles\tinchi\n1\tCCO\tx\n2\tCN\ty\n",
+    ],
+)
+def test_identifiers_may_come_first(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    found = read(write(tmp_path / "a.txt", text))
+    assert found == [Query("CCO", "1"), Query("CN", "2")]
+    assert ("'1' is read as an identifier" in capfd.readouterr().err) == text.startswith("1")
+
+
+@pytest.mark.parametrize("first", ["SMILES C", "C( CO", "x y CO", "CC CO", "<RX_1> C", "x query"])
+def test_other_lines_keep_their_order(tmp_path: Path, first: str) -> None:
+    assert read(write(tmp_path / "a.smi", f"{first}\nC x\n"))[-1] == Query("C", "x")
+
+
+@pytest.mark.parametrize("name", ["a.sma", "a.smarts.gz"])
+def test_smarts_are_refused_by_their_kind(tmp_path: Path, name: str) -> None:
+    data = b"[C:1](=[O:2])[OH].[N:3]>>[C:1](=[O:2])[N:3] amide\n"
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    refused(OSError, "SMARTS", read, tmp_path / name)
+
+
 def test_only_a_tab_ends_a_query_of_learned_pieces(tmp_path: Path) -> None:
     lines = write(tmp_path / "a.txt", "A:C B: \n A:C B: \t\nA:C B:\tmine\n A:CB:\n")
     with open_source(str(lines)) as source:

@@ -140,6 +140,32 @@ def test_single_text_is_refused_as_a_list_of_queries(model: Model, text: Any, ki
     refused(f"^pairs is {kind}: expected a list of pairs of SMILES$", model.log_probs_stream, text)
 
 
+class Frame:
+    """What tables of pandas and polars have: their rows are not what iterating gives."""
+
+    columns = ("id", "SMILES", "price")
+
+    def __iter__(self) -> Any:
+        return iter(self.columns)
+
+
+class Arrow:
+    """What a table of pyarrow has."""
+
+    columns = ([1], ["CCO"])
+    column_names = ("id", "SMILES")
+
+    def __iter__(self) -> Any:
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize("table", [Frame(), Arrow()])
+def test_a_table_is_refused_and_its_column_named(model: Model, table: Any) -> None:
+    expected = rf"queries is a {type(table).__name__} of id, SMILES.*queries\['SMILES'\]"
+    for call in (model.predict, model.predict_stream, lambda each: model.log_probs(each, ["C"])):
+        refused(TypeError, expected, call, table)
+
+
 @pytest.mark.parametrize("queries", [None, 3])
 def test_queries_that_are_not_a_list_are_refused(model: Model, queries: Any) -> None:
     for call in (model.predict, lambda queries: model.log_probs(queries, [])):

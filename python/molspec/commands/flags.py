@@ -63,6 +63,8 @@ class ModelFlags:
     ] = 1
 
 
+#: Names of standard output.
+_STANDARD_OUTPUTS = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 InputForm = Literal["smi", "csv", "tsv", "sdf", "rxn"]
 OutputForm = Literal["text", "jsonl", "csv", "tsv", "smi", "rsmi", "sdf", "html"]
 
@@ -126,6 +128,10 @@ class OutputFlags:
         ),
     ] = None
     overwrite: bool = setting(False, "Start again and replace an output that exists.")
+
+    def __post_init__(self) -> None:
+        if self.output_name in _STANDARD_OUTPUTS:  # which may be a file, that would be replaced
+            object.__setattr__(self, "output_name", STANDARD)
 
 
 @dataclass(frozen=True)

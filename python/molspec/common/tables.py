@@ -43,6 +43,7 @@ NAME_COLUMNS = (
     "molecule_name",
     "molecule_id",
     "chembl_id",
+    "cid",
     "catalog_id",
     "cas",
 )
@@ -66,6 +67,8 @@ _TEXT_KINDS = {
     "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+(\.\d*)?){3}",
     "a file of structures, without .sdf or .mol in its name": rb"(.*\n){3}.*V[23]000[ \r]*\n",
 }
+#: Endings of files of SMARTS. Some of its patterns are SMILES of other molecules.
+_SMARTS = {".sma", ".smarts"}
 _READ = "SMILES (.smi), a table (.csv, .tsv) or structures (.sdf, .mol, .rxn, .rdf), or .gz, .xz"
 #: Bytes of a file's beginning that tell its kind.
 _PEEKED = 4096
@@ -169,6 +172,8 @@ def _naming(path: Path | str) -> Iterator[None]:
 
 def _check_kind(head: bytes, path: Path | str, records: bool) -> None:
     """Raise OSError for the beginning of a file of another kind, which has no lines of SMILES."""
+    if not _SMARTS.isdisjoint(map(str.lower, Path(path).suffixes)):
+        raise OSError(errno.EINVAL, f"it is SMARTS, by its name: expected {_READ}", str(path))
     for kind, begin in (_KINDS if records else _KINDS | _TEXT_KINDS).items():
         if re.match(begin, head):
             known, _, unlike = kind.partition(", without ")

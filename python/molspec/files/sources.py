@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.common.console import STANDARD, UsageError
+from molspec.common.console import STANDARD, UsageError, print_err
 from molspec.common.tables import (
     COMPRESSED,
     NAME_COLUMNS,
@@ -44,6 +44,8 @@ _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")
 _BRACKETS = re.compile(r"\|?\s*(\[\w+\]\s*)+")
+#: An identifier that may stand before SMILES.
+_IDENTIFIER = re.compile(r"[\w.:-]+")
 #: What follows an atom in files of structures.
 _COORDINATES = re.compile(r"(-?\d+\.\d+\s+){2}-?\d+\.\d+\b")
 #: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
@@ -100,7 +102,39 @@ class QueryFile:
             return self._of_reactions(task)
         if self.form == "smi" and task is not None and self._has_reactions():
             return self._of_table(None, None, task)
+        if self.form == "smi" and self._is_headed():
+            return self._of_table(None, None, task)
+        if self.form == "smi":
+            self._put_smiles_first(task)
         return self._of_lines(task)
+
+    def _peeked(self) -> str:
+        """The first line, which is read again."""
+        peeked = list(islice(self._lines, 1))
+        self._lines = chain(peeked, self._lines)
+        return "".join(peeked)
+
+    def _is_headed(self) -> bool:
+        """Whether the first line has the name of a column of SMILES behind a tab."""
+        names = map(str.strip, self._peeked().split("\t"))
+        return first_column([*names][1:], _QUERY_COLUMNS) is not None
+
+    def _put_smiles_first(self, task: Task | None) -> None:
+        """Swap the words of all lines if the first one's are an identifier and SMILES.
+
+        So are files of PubChem. A stock may begin with InChIKeys, which are molecules there.
+        """
+        from molspec.text import canonicalise
+        from molspec.text.smiles import INCHIKEY
+
+        words = _words(self._peeked())
+        if len(words) != 2 or not _IDENTIFIER.fullmatch(words[0]) or words[0].casefold() == _TITLE:
+            return
+        if (task is None and INCHIKEY.fullmatch(words[0])) or canonicalise(words[0]) is not None:
+            return
+        if words[1] and canonicalise(words[1]) is not None:
+            print_err(f"{self.name}: {words[0]!r} is read as an identifier, SMILES behind it")
+            self._lines = ("\t".join(_words(line)[::-1]) + "\n" for line in self._lines)
 
     def _has_reactions(self) -> bool:
         """Whether lines are rows of a table with reactions, not SMILES and their names.
@@ -243,6 +277,11 @@ def find_query_column(
     keys = _KEY_COLUMNS if task is None else ()  # of a stock
     defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
     return choose_column(where, header, "column", column, defaults)
+
+
+def _words(line: str) -> list[str]:
+    """What tabs separate in a line, or white space if it has no tab."""
+    return [word.strip() for word in line.split("\t")] if "\t" in line else line.split()
 
 
 def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:

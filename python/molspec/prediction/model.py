@@ -311,7 +311,15 @@ def _plain_options(n_best: int, **options: Any) -> PredictOptions:
 
 
 def check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
-    """Raise ValueError for a string, whose characters would be queries, and for None."""
+    """Raise ValueError for a string, whose characters would be queries, and for None.
+
+    Raises TypeError for a table of pandas, polars or pyarrow, whose columns would be queries.
+    """
+    if (columns := getattr(values, "columns", None)) is not None:
+        names = list(getattr(values, "column_names", columns))  # pyarrow's columns have no names
+        likely = [each for each in names if "smiles" in str(each).lower()] or names or [""]
+        told = f"{name} is a {type(values).__name__} of {', '.join(map(str, names)) or 'nothing'}"
+        raise TypeError(f"{told}: expected one column, as {name}[{likely[0]!r}]")
     if isinstance(values, str | bytes):
         kind = "a string" if isinstance(values, str) else "bytes"
         raise ValueError(f"{name} is {kind}: expected a list of {expected}")
