@@ -74,8 +74,10 @@ def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) ->
     shared = ("--task", "retro", "--validation", held_out, "--variants", 1)
     vocabulary = ("--vocabulary", "retro")
     assert run("prepare", reactions, "--output", tmp_path / "all", *shared, *vocabulary)[0] == 0
-    strict = (*shared, *vocabulary, "--judge", "retro", "--max-nats", 3)
-    status, printed = run("prepare", reactions, "--output", tmp_path / "good", *strict)
+    judged = (*shared, *vocabulary, "--max-nats", 3)
+    status, printed = run(
+        "prepare", reactions, "--output", tmp_path / "good", *judged, "--judge", "retro"
+    )
     assert status == 0
     assert "x more than 3 nats to the judge" in printed
     assert "reactions of validation.smi judge: kept " in printed
@@ -83,7 +85,7 @@ def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) ->
     retro = checkpoints.read(bundled.locate("retro"))
     assert judge["name"] == f"retro, {retro.fingerprint()}"
     assert list(judge["nats"]) == ["10 %", "25 %", "50 %", "75 %", "90 %"]
-    wrong = (*strict, "--judge", "product")
+    wrong = (*judged, "--judge", "product")
     status, printed = run("prepare", reactions, "--output", tmp_path / "no", *wrong)
     assert (status, "judge is a model of the task 'product'" in printed) == (2, True)
     counts = {name: len(read(tmp_path / name).train) for name in ("all", "good")}
