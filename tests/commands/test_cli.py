@@ -18,6 +18,7 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, read
+from molspec.common import console
 from molspec.common.console import one_line_errors
 from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise
@@ -464,6 +465,39 @@ def test_an_interrupt_leaves_whole_lines_and_gives_status_130() -> None:
     for line in lines:
         assert line.endswith("\n")
         assert json.loads(line)["query"] == "CO"
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("command", ["predict -i in.smi -o", "evaluate in.tsv --output"])
+def test_a_stopped_job_says_that_it_resumes(
+    tmp_path: Path, command: str, number: int, status: int
+) -> None:
+    (tmp_path / "in.smi").write_text("C.O\n" * 300)
+    (tmp_path / "in.tsv").write_text("src\ttgt\n" + "CO\tOC\n" * 300)
+    arguments = command.replace(" in", f" {tmp_path}/in").split()
+    output = tmp_path / "out.jsonl"
+    journal = tmp_path / f"out.jsonl{'.journal' if 'predict' in command else ''}"
+    with start(*arguments, str(output), seconds=0.01, stderr=subprocess.PIPE) as process:
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 3:
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.communicate()[1].count("the same command resumes") == 1
+    assert process.returncode == status
+    with start(*arguments, str(output), stdout=subprocess.DEVNULL) as process:
+        assert process.wait() == 0
+    assert len(output.read_text().splitlines()) in (300, 301)
+
+
+def test_a_job_without_a_terminal_tells_its_progress(
+    run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(0, 10_000, 25))
+    monkeypatch.setattr(console, "perf_counter", lambda: next(times))
+    (tmp_path / "in.smi").write_text("C.O\n" * 6)
+    assert run("predict", "-i", str(tmp_path / "in.smi"), "-o", str(tmp_path / "out.csv")) == 0
+    first, second, _ = run.err.splitlines()
+    assert first.startswith("molspec: 3 of 6 queries, 0.04 a second, about 1 minutes left")
+    assert second.startswith("molspec: 6 of 6 queries")
 
 
 def test_a_closed_output_pipe_prints_no_error(tmp_path: Path) -> None:

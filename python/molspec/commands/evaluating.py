@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,6 +25,8 @@ from molspec.common.console import (
     check_standard_output,
     print_err,
     print_out,
+    resumable,
+    told,
     value_errors_are_usage_errors,
 )
 from molspec.prediction.options import PredictOptions
@@ -63,7 +67,8 @@ def evaluate_command(
         table = PairTable(table_path, query_column, target_column, loaded.task, by)
         settings = Settings(table, model.model_name, loaded.decode_config(options), offset)
         evaluation = Evaluation(settings, output, limit)
-        _work_off(evaluation.run(loaded, count), evaluation.summary, limit)
+        with nullcontext() if output is None else resumable():
+            _work_off(evaluation.run(loaded, count), evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
     raise typer.Exit(1 if evaluation.summary.failed else 0)
 
@@ -72,6 +77,8 @@ def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) ->
     """Run an evaluation to its end, with progress on a terminal."""
     from tqdm import tqdm
 
+    if not sys.stderr.isatty():
+        records = told(records, "queries", lambda: limit, summary.queries)
     with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:
         for _ in records:
             accuracy = summary.accuracy(1)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from molspec.commands.flags import Given, with_flags
-from molspec.commands.training import failures, read_model, resumable
-from molspec.common.console import counted, print_out
+from molspec.commands.training import failures, read_model
+from molspec.common.console import counted, print_out, resumable
 from molspec.model.spec import HeadsSpec
 from molspec.training.config import DrafterConfig, HeadsConfig, SpecDrafterConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +19,9 @@ from molspec.common.console import (
     counted,
     is_shown,
     print_err,
+    resumable,
     stages,
+    told,
     value_errors_are_usage_errors,
 )
 from molspec.common.tables import COMPRESSED
@@ -110,7 +112,7 @@ def run(
     """Write the answers to all unanswered queries, and print their number to standard error.
 
     answer: returns the answers to queries, in their order; `done` is the number before them.
-    count: about how many queries there are, for the progress bar, if results go to a file.
+    count: about how many queries there are, for the progress, if results go to a file.
     quiet: print nothing if every query was answered.
 
     Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot
@@ -125,8 +127,11 @@ def run(
         answers = results.write(answer(chain(first, rest), done=before))
         if is_shown(output == STANDARD and sys.stdout.isatty()):
             answers = counted(answers, unit, count(), before)
-        for _ in answers:
-            pass
+        elif not sys.stderr.isatty():
+            answers = told(answers, unit, count, before)
+        with nullcontext() if is_stream(output) else resumable():
+            for _ in answers:
+                pass
     progress = results.progress
     if progress.failed or not quiet:
         seconds = f"in {perf_counter() - began:.1f} s"

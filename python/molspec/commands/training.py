@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from molspec.commands.flags import Given, with_flags
-from molspec.common.console import print_err, print_logs, print_out, value_errors_are_usage_errors
+from molspec.common.console import (
+    print_err,
+    print_logs,
+    print_out,
+    resumable,
+    value_errors_are_usage_errors,
+)
 from molspec.common.workers import MOST
 from molspec.training.config import PrepareOptions, TrainConfig
 
@@ -216,16 +222,6 @@ def cooldown_command(
             )
     if processes.is_lead:
         _print_outcome(outcome)
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """At Ctrl-C, print that the same command resumes."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print_err("stopped; the same command resumes from the state that was saved last")
-        raise
 
 
 def _print_outcome(outcome: Outcome) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
+from time import perf_counter
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -22,6 +25,9 @@ _STANDARD_OUTPUT = "standard output"
 _NO_MEMORY = re.compile("can't allocate memory|out of memory|memory for another process")
 #: With fewer items there is no bar: they are done before it could be read.
 _FEW = 5
+#: Seconds between lines of progress.
+_MINUTE = 60.0
+_STOPPED = "stopped; the same command resumes from the state that was saved last"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -183,3 +189,47 @@ def counted(things: Iterable[T], unit: str, total: int | None = None, done: int 
     yield from tqdm(
         rest, initial=done + _FEW, total=total, delay=0.1, unit=f" {unit}", disable=None
     )
+
+
+def told(
+    things: Iterable[T], unit: str, count: Callable[[], int | None], done: int = 0
+) -> Iterator[T]:
+    """Print a line a minute, for a log: the number of items, counted from `done`, and the rate.
+
+    count: about how many items there are; then the time that is left is printed too.
+    """
+    began = last = perf_counter()
+    total: int | None = None
+    for number, thing in enumerate(things, start=1):
+        yield thing
+        if (now := perf_counter()) - last < _MINUTE:
+            continue
+        total = count() if last == began else total
+        rate, last = number / (now - began), now
+        line = f"{done + number}{f' of {total}' if total else ''} {unit}, {rate:.3g} a second"
+        if total:
+            line += f", about {max(0, total - done - number) / rate / _MINUTE:.0f} minutes left"
+        print_err(line)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """At Ctrl-C and SIGTERM, end the command, and print that the same one resumes."""
+    own = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        if os.getpid() != own:  # a worker
+            os._exit(128 + number)
+        print_err(_STOPPED)
+        raise SystemExit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()  # only it may set handlers
+    before = signal.signal(signal.SIGTERM, end) if is_main else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_err(_STOPPED)
+        raise
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
