@@ -12,7 +12,7 @@ from tests import tiny
 from tests.refusals import refused
 
 
-@pytest.mark.parametrize(("name", "size"), [("product", "5.4"), ("retro", "5.3")])
+@pytest.mark.parametrize(("name", "size"), [("product", "7.5"), ("retro", "5.3")])
 def test_a_bundled_model_is_described(name: str, size: str) -> None:
     lines = dict(line.split(maxsplit=1) for line in description.model(name).splitlines())
     assert lines["model"] == name

@@ -68,7 +68,7 @@ def predict_command(
         with value_errors_are_usage_errors():
             loaded = jobs.load_model(model)
             given = context.get_parameter_source("batch_size")
-            if source.input_name is not None and given is not None and given.name == "DEFAULT":
+            if source.input_names and given is not None and given.name == "DEFAULT":
                 from molspec.prediction.strategy import batch_of_files
 
                 options = replace(options, batch_size=batch_of_files(options, loaded.device))
