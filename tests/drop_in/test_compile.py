@@ -425,6 +425,15 @@ def test_errors_name_source_ids_out_of_range(drafter: str) -> None:
             decode(engine, sources, max_length=8, drafter=drafter, **IDS)
 
 
+def test_a_module_with_few_positions_needs_no_argument() -> None:
+    module = PlainTransformer(seed=14)
+    module.positions = module.positions[:40].clone()
+    engine = compile(module)
+    assert engine.spec.max_positions == 40
+    with pytest.raises(ValueError, match=r"max_positions is 41: .*max_positions=40 is the longest"):
+        compile(module, max_positions=41)
+
+
 def test_compile_accepts_few_positions() -> None:
     engine = compile(PlainTransformer(seed=14), max_positions=2)
     assert engine.spec.max_positions == 2

@@ -14,6 +14,7 @@ from molspec.common.fields import check_count
 from molspec.drop_in.conventions import find
 from molspec.drop_in.proving import prove
 from molspec.drop_in.recording import in_float64, widened
+from molspec.drop_in.stacks import PositionsError, Weights
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
 from molspec.engine.torch.adapters import (
     adapt,
@@ -27,12 +28,15 @@ from molspec.engine.torch.generation import (
     longest_sequence,
     warn_of_processors,
 )
+from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
-from molspec.model.spec import MOST_POSITIONS
+from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 
+#: The most positions of a model, if none are given.
+_POSITIONS = 512
 #: Tokens on which a decoder is called once before it is recorded.
 _PROBED = 8
 
@@ -43,7 +47,7 @@ def compile(  # noqa: A001 - named as torch.compile is
     vocabulary: None = None,
     dtype: str | torch.dtype = ...,
     device: str | torch.device = ...,
-    max_positions: int = ...,
+    max_positions: int | None = ...,
     source_bos: bool | None = ...,
     source_eos: bool | None = ...,
     target_bos: bool | None = ...,
@@ -57,7 +61,7 @@ def compile(  # noqa: A001
     vocabulary: Vocabulary,
     dtype: str | torch.dtype = ...,
     device: str | torch.device = ...,
-    max_positions: int = ...,
+    max_positions: int | None = ...,
     source_bos: bool | None = ...,
     source_eos: bool | None = ...,
     target_bos: bool | None = ...,
@@ -70,7 +74,7 @@ def compile(  # noqa: A001
     vocabulary: Vocabulary | None = None,
     dtype: str | torch.dtype = "float32",
     device: str | torch.device = "cpu",
-    max_positions: int = 512,
+    max_positions: int | None = None,
     source_bos: bool | None = None,
     source_eos: bool | None = None,
     target_bos: bool | None = None,
@@ -92,7 +96,8 @@ def compile(  # noqa: A001
     vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`). Without
         them it is an engine for token ids: `molspec.decode(engine, source_ids, ...)`.
     dtype, device: of the result, as for `load`.
-    max_positions: longest source or target, if the config of a model of transformers has none.
+    max_positions: longest source or target, if the config of a model of transformers has none. By
+        default 512, or the longest at which the module works.
     source_bos, source_eos: whether sources need the vocabulary's BOS and EOS. By default molspec's
         own twin decides it; models of transformers without a BOS need EOS, others need both.
     target_bos: whether the model writes BOS after the token that its decoder starts with, as BART
@@ -103,7 +108,8 @@ def compile(  # noqa: A001
     """
     dtype = by_name(dtype)
     device = choose_device(device, dtype)
-    max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
+    if max_positions is not None:
+        max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
     if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
         raise ValueError(
             f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"
@@ -137,14 +143,14 @@ def compile(  # noqa: A001
         own = adapt(interface, filler, device_of(module))
         own = replace(own, encode=widened(own.encode), decode=widened(own.decode))
         try:
-            check_decoder(own, [1], min(_PROBED, max_positions))
+            check_decoder(own, [1], min(_PROBED, max_positions or _PROBED))
         except (AttributeError, RuntimeError, TypeError) as error:
             raise ValueError(f"the module fails when it is called in float64: {error}") from error
         try:
             if isinstance(module, Transformer):
                 spec, weights = module.spec, dict(module.state_dict())
             else:
-                spec, weights = find(own, max_positions)
+                spec, weights = _find(own, max_positions)
             masks = encode is None or pad_id is not None
             prove(own, spec, weights, masks, pad_id)
         except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
@@ -156,6 +162,18 @@ def compile(  # noqa: A001
     if vocabulary is None:
         return make_engine(spec, weights, device, dtype)
     return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
+
+
+def _find(own: EncoderDecoder, max_positions: int | None) -> tuple[ModelSpec, Weights]:
+    """Spec and weights, if no number of positions is given with as many as the module has."""
+    longest = max_positions or _POSITIONS
+    while True:
+        try:
+            return find(own, longest)
+        except PositionsError as error:  # of the encoder, then of the decoder
+            if max_positions is not None or not error.longest:
+                raise
+            longest = error.longest
 
 
 def _hugging_face(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]:

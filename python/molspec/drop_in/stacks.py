@@ -140,6 +140,14 @@ class Stack:
         return found
 
 
+class PositionsError(ValueError):
+    """The module fails at a length; `longest` is the longest at which it works, or 0."""
+
+    def __init__(self, message: str, longest: int) -> None:
+        super().__init__(message)
+        self.longest = longest
+
+
 def record(
     name: str, own: EncoderDecoder, max_positions: int, memory: Tensor | None = None
 ) -> Stack:
@@ -279,8 +287,9 @@ def _longest(entry: Callable[[Tensor], Tensor], token_id: int, max_positions: in
     except (IndexError, RuntimeError) as error:
         longest = bisect_left(range(1, max_positions), True, key=fails)
         works = f"; max_positions={longest} is the longest that works" if longest else ""
-        raise ValueError(
-            f"max_positions is {max_positions}: the module itself fails there, {error}{works}"
+        raise PositionsError(
+            f"max_positions is {max_positions}: the module itself fails there, {error}{works}",
+            longest,
         ) from error
 
 
