@@ -226,6 +226,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"source_ids": torch.rand(2, 3)},
         r"a torch.float32 tensor of shape \(2, 3\): expe",
     ),
+    "truth": (
+        {"source_ids": [[True, False, True]]},
+        r"source_ids\[0\] is \[True, False, True\]: expected a list of whole numbers",
+    ),
+    "a row of truth": (
+        {"source_ids": [torch.tensor([True])]},
+        r"source_ids\[0\] is tensor\(\[True\]\): expected a list of whole numbers",
+    ),
     "one row": (
         {"source_ids": torch.tensor([5, 6])},
         r"of shape \(2,\): expected whole numbers \[",
@@ -255,6 +263,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "tokens has 14 strings: expected 15, one for each target id",
     ),
     "no list": ({"tokens": 5}, "tokens is a int: expected a list of strings"),
+    "one string": ({"tokens": "C" * 15}, "tokens is a str: expected a list of strings"),
     "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0: expected text"),
     "a map of text": (
         {"source_to_target": {5: "a"}},

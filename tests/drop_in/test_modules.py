@@ -200,6 +200,7 @@ def test_one_prefix_serves_every_source() -> None:
         (5, "target_prefix is 5: expected a list of whole numbers"),
         ("CC", r"target_prefix\[0\] is 'C': expected a list of whole numbers"),
         ([1.5], r"target_prefix is \[1\.5\]: expected a list of whole numbers"),
+        ([True], r"target_prefix is \[True\]: expected a list of whole numbers"),
         ([[4], [5]], "target_prefix has 2 lists: expected 3, one a source"),
         ([99], "a token of target_prefix is 99: expected 0 to 14"),
         ([4, EOS], f"target_prefix holds EOS {EOS}: expected tokens before it"),

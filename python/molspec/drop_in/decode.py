@@ -299,7 +299,7 @@ def _guess_model(
         bos_id = own.spec.decoder_start(vocabulary.bos_id)
         if special_ids == SpecialIds(vocabulary.pad_id, bos_id, vocabulary.eos_id):
             return own.context.guess
-    if not isinstance(tokens, Sequence | None):
+    if not isinstance(tokens, Sequence | None) or isinstance(tokens, str | bytes):
         raise ValueError(f"tokens is a {type(tokens).__name__}: expected a list of strings")
     if tokens is not None and len(tokens) != vocab_size:
         raise ValueError(

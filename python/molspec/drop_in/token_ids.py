@@ -87,7 +87,10 @@ def read_prefixes(target_prefix: Any, special_ids: SpecialIds, count: int) -> li
 
 def _ids(name: str, row: Any) -> list[int]:
     try:
-        return [operator.index(token_id) for token_id in row]
+        ids = row.tolist() if isinstance(row, Tensor) else [*row]
+        if any(isinstance(token_id, bool) for token_id in ids):
+            raise TypeError
+        return [operator.index(token_id) for token_id in ids]
     except TypeError as error:
         raise ValueError(f"{name} is {row!r}: expected a list of whole numbers") from error
 
