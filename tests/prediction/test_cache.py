@@ -107,6 +107,13 @@ def test_answers_that_any_object_decides_are_not_stored(tiny_model: Model) -> No
     assert cache.hits == 2
 
 
+class _WithoutText:
+    """Text of which there is none."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
 def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
     cache = AnswerCache()
     for wrong, message in (
@@ -115,10 +122,13 @@ def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
     ):
         refused(message, cache.predict, tiny_model, *wrong)
     for canonical in (True, False):
-        queries: list[Any] = [None, "CCO"]
-        nothing, answer = cache.predict(
+        queries: list[Any] = [None, "CCO", _WithoutText(), Path("CCO")]
+        nothing, answer, *others = cache.predict(
             tiny_model, queries, replace(OPTIONS, canonical_queries=canonical)
         )
+        assert [each.error and each.error.split()[-1] for each in others] == [
+            *("_WithoutText", "PosixPath")
+        ]
         assert nothing.error == "expected a SMILES string, got NoneType"
         assert answer.error is None
 

@@ -226,12 +226,14 @@ class AnswerCache:
 
 
 def _key(model: Model, query: str, config: DecodeConfig) -> bytes:
-    if config.canonical_queries:
+    if not isinstance(query, str):  # it gets an error, which is not stored
+        query = f"\0{type(query).__name__}"
+    elif config.canonical_queries:
         try:
             query = model.reader.canonical(query)
         except ValueError:  # it gets its own error as the answer
             query = f"as it is: {query}"
-    text = str(query).encode("utf-8", "surrogatepass")
+    text = query.encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=16, key=_settings_digest(config)).digest()
 
 
