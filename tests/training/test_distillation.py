@@ -113,7 +113,8 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
         assert distilled.description["train"]["pairs"] == len(distilled.train)
         assert distilled.description["train"]["reactions"] == len(distilled.train)
     unfinished: Any = Constant(of_model("cut"), tiny.VOCABULARY, "CN", finished=False)
-    assert len(distil(data, unfinished, "cut", tmp_path / "cut", 10).train) == 0
+    with pytest.raises(ValueError, match=r"^cut, cut finished 0 of 3 answers, which leave no pair"):
+        distil(data, unfinished, "cut", tmp_path / "cut", 10)
 
 
 def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
@@ -184,9 +185,16 @@ def test_inputs_are_not_overwritten(data: Path, tmp_path: Path, run: Run, comman
         if command == "distil"
         else [("--data", own_data, tmp_path), ("MODEL", data, tmp_path)]
     )
+    for output in (model, model / "new"):
+        assert run(command, str(model), "--data", str(own_data), "--output", str(output)) == 2
+        assert str(output) in run.err
+        assert f"MODEL {model}: expected another" in run.err
     for name, data_path, output in cases:
         assert run(command, str(model), "--data", str(data_path), "--output", str(output)) == 2
         assert f", which it reads as {name} " in run.err
+    assert before.keys() | {linked / "prepared.json"} == {
+        path for path in tmp_path.rglob("*") if path.is_file()
+    }
     assert before == {path: path.read_bytes() for path in before}
 
 

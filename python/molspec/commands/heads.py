@@ -56,7 +56,7 @@ def distil_command(
         from molspec.training import prepared
         from molspec.training.distillation import distil
 
-        _check_apart(model, data, output.glob("*"))
+        _check_apart(model, data, output, output.glob("*"))
         set_num_threads(threads)
         teacher = Model(read_model(model))
         made = distil(prepared.read(data), teacher, model, output, pairs, augmentations)
@@ -126,7 +126,7 @@ def _train(
     from molspec.training.distillation import distil
 
     places = ("state.pt", "data/*", "model/**/*")
-    _check_apart(model, data, chain.from_iterable(map(output.glob, places)))
+    _check_apart(model, data, output, chain.from_iterable(map(output.glob, places)))
     checkpoint, made = read_model(model), prepared.read(data)
     trainer.check(config, checkpoint)
     if isinstance(config, HeadsConfig) and config.joint:
@@ -152,12 +152,16 @@ def _train(
         print_out(f"it is another model, {its[:8]} for {before[:8]}: its answers are others")
 
 
-def _check_apart(model: str, data: Path, written: Iterable[Path]) -> None:
-    """Raise ValueError if an output file is one of the model or of the data."""
+def _check_apart(model: str, data: Path, output: Path, written: Iterable[Path]) -> None:
+    """Raise ValueError if an output file is one of the model or of the data, or among theirs."""
     from molspec import files
     from molspec.checkpoints import bundled
 
-    files.check_apart({"MODEL": bundled.locate(model), "--data": data}, written)
+    read = {"MODEL": bundled.locate(model), "--data": data}
+    files.check_apart(read, written)
+    for name, path in read.items():
+        if path.resolve() in (output.resolve(), *output.resolve().parents):
+            raise ValueError(f"--output is {output}, in {name} {path}: expected another folder")
 
 
 def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:

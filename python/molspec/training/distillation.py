@@ -88,6 +88,12 @@ def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Pr
         )
         if split == "train":
             learned = learned.without(data.validation)
+        if len(table) and not len(learned):
+            finished = sum(text is not None for text in answers)
+            raise ValueError(
+                f"{teacher} finished {finished} of {len(answers)} answers, which leave no pair "
+                f"for {split}: expected some; does the model belong to the data?"
+            )
         description[split] = _counts(data.description[split], learned)
         tables.append(learned)
     train, validation = tables
