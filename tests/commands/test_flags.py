@@ -118,7 +118,7 @@ def test_the_docstring_describes_every_option() -> None:
         ("--match", "plan C --stock a --match exact --match inchikey"),
         ("--limit", "evaluate a.csv --limit 1 --limit 2"),
         ("--steps", "train --output a --steps 1 --steps 2 --sample"),
-        ("--port", "serve --port 1 --port 2"),
+        ("--port", "serve --port 1 --port 99999"),
     ],
 )
 def test_an_option_of_one_value_given_twice_is_refused(
