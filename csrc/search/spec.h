@@ -118,7 +118,7 @@ struct SpeculativeBeamSpec : ListSpec {
   std::unique_ptr<Search> search(const Row& row) const;
 };
 
-// Scores a given target: only its log-prob is computed.
+// Scores given targets: only their log-probs are computed.
 struct ForcedSpec : Settings {
   bool operator==(const ForcedSpec&) const = default;
   void check() const {

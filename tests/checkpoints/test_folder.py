@@ -25,11 +25,11 @@ def destination(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_checkpoint_round_trips(checkpoint: Checkpoint, destination: Path, dtype: str) -> None:
-    written = replace(checkpoint.to(dtype), task="product")
+    written = replace(checkpoint.to(dtype), task="product", aligned=True)
     write(written, destination)
     loaded = read(destination)
     assert loaded.fingerprint() == written.fingerprint()
-    assert loaded.dtype == dtype
+    assert (loaded.dtype, loaded.aligned) == (dtype, True)
     assert (loaded.spec, loaded.vocabulary) == (written.spec, written.vocabulary)
     assert (loaded.ngram, loaded.card, loaded.task) == (written.ngram, written.card, "product")
     assert loaded.weights.keys() == written.weights.keys()
@@ -178,6 +178,10 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
         "says format 'molspec', version 2: expected 'molspec', 1",
     ),
     (in_json("config.json", spec=None), "config.json has no spec"),
+    (
+        in_json("config.json", aligned="yes"),
+        "config.json says aligned 'yes': expected true or false",
+    ),
     (change_spec(heads=2), "unknown model fields: heads"),
     (change_spec(head_count=3), "d_model is 8: expected a multiple of head_count 3"),
     (change_spec(encoder_layers=300_000), "encoder_layers is 300000: expected at most 1024"),
@@ -281,12 +285,17 @@ def test_a_failed_write_leaves_the_file_before(
         os.close(descriptor)
 
 
-def test_reads_folder_without_hash(checkpoint: Checkpoint, destination: Path) -> None:
-    write(checkpoint, destination)
+def test_reads_folder_of_before(checkpoint: Checkpoint, destination: Path) -> None:
+    """Without a hash, and without the word that targets are aligned."""
+    write(replace(checkpoint, aligned=True), destination)
     config = json.loads((destination / "config.json").read_text())
-    del config["sha256"]
+    del config["sha256"], config["aligned"]
     (destination / "config.json").write_text(json.dumps(config))
     assert read(destination).fingerprint() == checkpoint.fingerprint()
+    assert not read(destination).aligned
+    write(replace(checkpoint, aligned=True), destination, overwrite=True)
+    with pytest.raises(CheckpointError, match="exists already"):  # it says something else
+        write(checkpoint, destination)
 
 
 def test_error_for_training_folder_names_its_model(checkpoint: Checkpoint, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_score_writes_the_log_probs_of_targets(run: Run, tmp_path: Path) -> None
     assert first["id"] == "US1"
     model = molspec.load("retro")
     (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"])
-    assert first["predictions"][0]["smiles"] == "CC(=O)Cl.Nc1ccccc1"
+    assert first["predictions"][0]["canonical"] == "CC(=O)Cl.Nc1ccccc1"
     assert first["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
     assert "'X'" in second["error"]
     output = str(tmp_path / "scores.jsonl")
@@ -134,8 +134,13 @@ def test_score_writes_the_log_probs_of_targets(run: Run, tmp_path: Path) -> None
         assert run("score", str(table), "--model", "retro", "-o", output) == 1
     assert [json.loads(line) for line in Path(output).read_text().splitlines()] == [first, second]
     assert "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do" in (run.err)
-    assert run("score", str(table), "--model", "retro", "-o", output, "--aligned") == 2
-    assert "aligned is True, but" in run.err
+    assert run("score", str(table), "--model", "retro", "-o", output, "--aligned") == 1
+    assert run("score", str(table), "--model", "retro", "-o", output, "--plain") == 2
+    assert "aligned is False, but" in run.err
+    assert run("score", str(table), "--model", "retro", "--plain", *flags) == 1
+    (plain,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"], aligned=False)
+    (found, _) = (json.loads(line) for line in run.out.splitlines())
+    assert found["predictions"][0]["log_prob"] == plain.predictions[0].log_prob
     text = table.read_text()
     assert run("score", str(table), "--model", "retro", "-o", str(table), "--overwrite") == 2
     assert f"{table}, which it reads as TABLE" in run.err

@@ -110,4 +110,44 @@ def test_aligned_targets_may_have_maps_and_a_last_dot() -> None:
     targets = ["CC(=O)Cl.Nc1ccccc1", mapped, "Nc1ccccc1.CC(=O)Cl."]
     found = model.log_probs([query] * 3, targets, aligned=True)
     assert len({result.predictions[0].log_prob for result in found}) == 1
-    assert "not in the model's" in str(model.log_probs([query], [mapped])[0].error)
+    (as_spelt,) = model.log_probs([query], [mapped], aligned=False)
+    assert "not in the model's" in str(as_spelt.error)
+
+
+ESTER, ACID = "CCOC(=O)C(C)c1ccc(CC(C)C)cc1", "CC(C)Cc1ccc(C(C)C(=O)O)cc1"
+
+
+@pytest.mark.parametrize(
+    ("name", "queries"),
+    [
+        ("product", [ESTER, "CC(=O)Cl.Nc1ccccc1", "OB(O)c1ccccc1.Brc1ccncc1"]),
+        ("retro", ["CC(=O)Nc1ccccc1", "c1ccc(-c2ccncc2)cc1", "C[C@H](N)C(=O)OCC"]),
+    ],
+)
+@pytest.mark.parametrize("token_log_probs", [False, True])
+def test_a_first_answer_has_the_score_that_predict_gives_it(
+    name: str, queries: list[str], token_log_probs: bool
+) -> None:
+    model = load(name)
+    predicted = model.predict(queries, token_log_probs=token_log_probs)
+    targets = [str(result.predictions[0].canonical) for result in predicted]
+    scored = model.log_probs(queries, targets, token_log_probs=token_log_probs)
+    assert list(scored) == list(predicted)
+
+
+def test_models_of_aligned_text_score_molecules_and_others_texts() -> None:
+    """The step to ibuprofen is not improbable because of its canonical spelling."""
+    model = load("product")
+    spelt, molecule = (
+        model.log_probs([ESTER], [ACID], aligned=aligned)[0].predictions[0]
+        for aligned in (False, True)
+    )
+    assert math.exp(spelt.log_prob) < 1e-4 < 0.5 < math.exp(molecule.log_prob)
+    assert model.log_probs([ESTER], [ACID])[0].predictions == (molecule,)
+    (streamed,) = model.log_probs_stream([(ESTER, ACID)])
+    assert streamed.predictions == (molecule,)
+    plain = tiny.model()
+    assert plain.log_probs(["CCO"], ["OCC"]) == plain.log_probs(["CCO"], ["OCC"], aligned=False)
+    assert plain.log_probs(["CCO"], ["OCC"]) != plain.log_probs(["CCO"], ["OCC"], aligned=True)
+    either = Model(tiny.checkpoint(), others=[replace(tiny.checkpoint(2), aligned=True)])
+    assert either.aligned

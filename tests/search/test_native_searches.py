@@ -241,10 +241,31 @@ def test_a_forced_target_is_one_chain() -> None:
     assert decoded.hypotheses[0].log_prob == np.cumsum(expected, dtype=np.float64)[-1]
 
 
-def test_longer_targets_are_refused() -> None:
+def test_forced_targets_are_a_tree_of_their_beginnings() -> None:
+    targets = [[5, 6, 7], [5, 6], [], [5, 8, 7, 6], [5, 6, 7]]
+    batch, eos = Batch(1, GUESS), VOCABULARY.eos_id
+    joined = [token for target in targets for token in (*target, eos)][:-1]
+    batch.start(0, ForcedSpec(max_length=5, token_log_probs=True), joined)
+    batch.plan()
+    nodes = ["", "5", "56", "567", "58", "587", "5876"]  # by the tokens that lead to them
+    assert batch.nodes[1:, 0].tolist() == [int(path[-1]) for path in nodes[1:]]
+    assert batch.nodes[:, 1].tolist() == [len(path) for path in nodes]
+    log_probs = np.random.default_rng(0).normal(size=(7, VOCABULARY.size)).astype(np.float32)
+    (decoded,) = batch.advance(log_probs)
+    assert [each.token_ids for each in decoded.hypotheses] == targets
+    for target, found in zip(targets, decoded.hypotheses, strict=True):
+        text = "".join(map(str, target))
+        rows = [nodes.index(text[:length]) for length in range(len(text) + 1)]
+        expected = log_probs[rows, [*target, eos]]
+        assert found.token_log_probs == expected.tolist()
+        assert found.log_prob == np.cumsum(expected, dtype=np.float64)[-1]
+
+
+@pytest.mark.parametrize("ids", [[5] * 5, [5, VOCABULARY.eos_id, *[5] * 5]])
+def test_longer_targets_are_refused(ids: list[int]) -> None:
     batch = Batch(1, GUESS)
     with pytest.raises(ValueError, match=r"^target has 6 tokens, EOS counted: expected"):
-        batch.start(0, ForcedSpec(max_length=5), [5] * 5)
+        batch.start(0, ForcedSpec(max_length=5), ids)
     assert batch.live_count == 0
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from molspec.prediction.options import PredictOptions
 from molspec.server.fair_scheduler import FairScheduler
-from molspec.server.pending import PendingRequest
+from molspec.server.pending import PendingRequest, Targets
 from tests import tiny
 
 
@@ -71,10 +71,12 @@ def test_few_targets_are_scored_together() -> None:
 
     async def make_requests() -> list[PendingRequest]:
         config = tiny.config(PredictOptions(augmentations=3))
-        return [PendingRequest(["C"] * 40, config, targets) for targets in (None, ["C"] * 40)]
+        many = ["C"] * 40
+        given = (None, Targets(many, aligned=False), Targets(many, aligned=True))
+        return [PendingRequest(many, config, targets) for targets in given]
 
-    augmented, scored = asyncio.run(make_requests())
-    for request, count in ((augmented, 5), (scored, 4)):
+    augmented, scored, aligned = asyncio.run(make_requests())
+    for request, count in ((augmented, 5), (scored, 4), (aligned, 1)):
         scheduler = FairScheduler(32)
         scheduler.add(request)
         assert len(take_turns(scheduler)) == count

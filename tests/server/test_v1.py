@@ -137,11 +137,17 @@ def test_reactants_are_not_a_salt(client: httpx.Client) -> None:
 
 
 def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
-    body = {"model": "retro", "queries": ["CCO", "CCO"], "targets": ["CC", "["]}
+    body = {"model": "retro", "queries": ["CCO", "CCO"], "targets": ["CCN", "["]}
     good, bad = client.post("/v1/score", json=body).json()["results"]
-    (expected,) = served.workers["retro"].model.log_probs(["CCO"], ["CC"])
+    (expected,) = served.workers["retro"].model.log_probs(["CCO"], ["CCN"])
     assert good["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
     assert bad["error"].startswith("target: ")
+    (molecule,) = served.workers["retro"].model.log_probs(["CCO"], ["CCN"], aligned=True)
+    for aligned, scored in ((True, molecule), (False, expected)):
+        answer = client.post("/v1/score", json={**body, "aligned": aligned}).json()["results"][0]
+        assert answer["predictions"][0]["log_prob"] == scored.predictions[0].log_prob
+    assert molecule != expected
+    assert [each["aligned"] for each in client.get("/v1/models").json()["models"]] == [False] * 2
     response = client.post("/v1/score", json={**body, "targets": []})  # one for each query
     assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "targets"])
 
@@ -338,3 +344,19 @@ def test_the_models_of_the_server_are_listed(client: httpx.Client) -> None:
     for model, seed in zip(listing["models"], (1, 2), strict=True):
         assert model["fingerprint"] == tiny.checkpoint(seed).fingerprint()
     assert listing["limits"]["n_best"] == 10
+
+
+def test_a_model_of_aligned_text_scores_molecules(
+    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by Chemformer's paths, whose spellings it finds improbable."""
+    model = served.workers["retro"].model
+    (molecule,) = model.log_probs(["CCO"], ["CCN"], aligned=True)
+    monkeypatch.setattr(model, "aligned", True)
+    body = {"model": "retro", "queries": ["CCO"], "targets": ["CCN"]}
+    (scored,) = client.post("/v1/score", json=body).json()["results"]
+    assert scored["predictions"][0]["log_prob"] == molecule.predictions[0].log_prob
+    for path in ("log_likelihood", "compound_log_likelihood?n_augments=3"):
+        given = {"reactants": ["CCN"], "products": ["CCO"]}
+        (item,) = client.post(f"/chemformer-api/{path}", json=given).json()
+        assert item["log_likelihood"] == molecule.predictions[0].log_prob

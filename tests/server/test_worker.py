@@ -9,7 +9,7 @@ import pytest
 from molspec import PredictOptions
 from molspec.prediction.decoder import Decoder
 from molspec.prediction.results import Result
-from molspec.server.pending import PendingRequest, WithdrawnError
+from molspec.server.pending import PendingRequest, Targets, WithdrawnError
 from molspec.server.worker import DEVICE_LOST, BusyError, EngineError, StoppedError, Worker
 from tests import tiny
 
@@ -28,7 +28,8 @@ def request(
     options: PredictOptions,
     targets: Sequence[str] | None = None,
 ) -> PendingRequest:
-    return PendingRequest(queries, worker.model.decode_config(options), targets)
+    scored = None if targets is None else Targets(targets, aligned=False)
+    return PendingRequest(queries, worker.model.decode_config(options), scored)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_aligned_log_prob_equals_that_of_the_prediction(query: str) -> None:
     pair = [query], [str(prediction.canonical)]
     (found,) = retro.log_probs(*pair, aligned=True)
     assert found.predictions == (prediction,)
-    (canonical,) = retro.log_probs(*pair)
+    (canonical,) = retro.log_probs(*pair, aligned=False)
     assert canonical.predictions[0].log_prob <= prediction.log_prob
 
 

@@ -56,6 +56,7 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
         context: Any
         vocabulary: Vocabulary
         task: str | None = None
+        aligned: bool = False
 
         def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
             assert options == PredictOptions(canonical_queries=False)
@@ -152,6 +153,7 @@ class Constant:
     answer: str
     finished: bool = True
     task: str | None = None
+    aligned: bool = False
 
     def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
         answer = Prediction(self.answer, 0.0, finished=self.finished)
@@ -228,6 +230,7 @@ def test_merged_answers_are_written_in_their_likeliest_spelling(tmp_path: Path, 
     ]
     assert 0 < len(changed) < len(texts)
     for text, answer, molecule in changed:
-        likely, canonical = model.log_probs([text] * 2, [answer, molecule], canonical_queries=False)
+        as_spelt = {"canonical_queries": False, "aligned": False}
+        likely, canonical = model.log_probs([text] * 2, [answer, molecule], **as_spelt)
         assert likely.predictions[0].log_prob > canonical.predictions[0].log_prob
     assert run("distil", "retro", *arguments) == 2  # the folder has answers of 5 spellings

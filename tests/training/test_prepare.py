@@ -87,6 +87,10 @@ def test_reactions_that_cannot_be_aligned_are_counted(tmp_path: Path) -> None:
     made = prepare([path], tmp_path / "out", PrepareOptions("product"), validation=[validation])
     assert made.description["rejected"] == {}
     assert made.description["unmapped"] == 1 + len(unmapped.split())
+    assert made.description["aligned"]
+    path.write_text("CCCC>>CCCCO")
+    made = prepare([path], tmp_path / "plain", PrepareOptions("product"), validation=[validation])
+    assert not made.description["aligned"]
 
 
 def test_folder_holds_the_pairs(prepared: Prepared) -> None:

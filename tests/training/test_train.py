@@ -88,6 +88,7 @@ def test_training_learns_and_writes_a_model(data: Path, unbroken: Path) -> None:
     checkpoint = checkpoints.read(unbroken / "model")
     assert checkpoint.spec.d_model == 16
     assert checkpoint.vocabulary == read(data).vocabulary
+    assert checkpoint.aligned == read(data).description["aligned"] is True
     assert checkpoint.card is not None
     # Accuracies of 11 reactions are sometimes equal; the first of the best models is written.
     accuracies = column(unbroken, "validation.csv", "token_accuracy")

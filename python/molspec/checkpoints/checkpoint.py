@@ -34,13 +34,14 @@ class Checkpoint:
     of targets for drafting, as `molspec.drafting` stores it, `heads` are draft heads and
     `spec_drafter` a Spec-Drafter of this model; `card` is Markdown for people.
     With `canonical_queries` the model was trained on RDKit's canonical SMILES, and queries are made
-    canonical. `task` is the model's task, None if the format does not have it. `template` is the
-    text that the model reads, with {} for the query, such as "Product:{}>>"; None is the query
-    alone. With a template, queries are SMILES, also of learned pieces.
+    canonical. With `aligned` it was trained on root-aligned SMILES, and finds other spellings of a
+    target improbable. `task` is the model's task, None if the format does not have it. `template`
+    is the text that the model reads, with {} for the query, such as "Product:{}>>"; None is the
+    query alone. With a template, queries are SMILES, also of learned pieces.
 
     Raises CheckpointError if weights are missing, unexpected, misshapen or not finite, if the task
-    is unknown, if the vocabulary does not fit the embeddings or the template, or if queries of
-    learned pieces are canonical without a template.
+    is unknown, if the vocabulary does not fit the embeddings or the template, if queries of learned
+    pieces are canonical without a template, or if targets of learned pieces are aligned.
     """
 
     spec: ModelSpec
@@ -53,6 +54,7 @@ class Checkpoint:
     heads: HeadsWeights | None = None
     spec_drafter: SpecDrafterWeights | None = None
     template: str | None = None
+    aligned: bool = False
 
     def __post_init__(self) -> None:
         check_weights(self.weights, self.spec.weight_shapes())
@@ -78,6 +80,8 @@ class Checkpoint:
             raise CheckpointError(f"task is {self.task!r}: expected {' or '.join(get_args(Task))}")
         if self.canonical_queries and not self.vocabulary.atomwise and self.template is None:
             raise CheckpointError("canonical_queries is true for a vocabulary of learned pieces")
+        if self.aligned and not self.vocabulary.atomwise:
+            raise CheckpointError("aligned is true for a vocabulary of learned pieces")
         self._check_template()
         self.spec.decoder_start(self.vocabulary.bos_id)
         for side in ("source", "target"):

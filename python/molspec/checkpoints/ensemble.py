@@ -14,7 +14,7 @@ from molspec.text.vocabulary import difference
 
 ModelName = str | Path
 #: What each model may have of its own; the vocabulary and parts of the spec are compared apart.
-_OWN = ("spec", "weights", "vocabulary", "ngram", "card", "heads", "spec_drafter")
+_OWN = ("spec", "weights", "vocabulary", "ngram", "card", "heads", "spec_drafter", "aligned")
 
 
 def members(name: ModelName | Sequence[ModelName]) -> list[ModelName]:

@@ -1,9 +1,10 @@
 """molspec's own format, a folder.
 
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
-                   "canonical_queries": whether its queries are made canonical; false if not
-                   given, "task": what it answers; unknown if not given, "sha256": of the other
-                   values, vocabulary.json and the weights, compared if given; see `seal`}
+                   "canonical_queries": whether its queries are made canonical, "aligned": whether
+                   it was trained on root-aligned SMILES; both false if not given, "task": what it
+                   answers; unknown if not given, "sha256": of the other values, vocabulary.json and
+                   the weights, compared if given; see `seal`}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes()
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
@@ -45,6 +46,8 @@ _NGRAM, _CARD = "ngram.bin", "README.md"
 _SPEC, _DRAFTER = "spec", "drafter.json"
 _HEADS, _HEADS_FORMAT = "heads.safetensors", "molspec-heads"
 _HASH = "sha256"
+#: Values of config.json that are false if they are not given.
+_FLAGS = ("canonical_queries", "aligned")
 _MEBIBYTE = 2**20
 
 
@@ -95,9 +98,9 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         ngram=ngram.read_bytes() if ngram.exists() else None,
         # The card is for people: a wrong byte in it does not make the model unusable.
         card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
-        canonical_queries=config["canonical_queries"],
         task=config["task"],
         template=config.get("template"),
+        **{name: config[name] for name in _FLAGS},
     )
     if heads.exists():
         checkpoint = replace(checkpoint, heads=_read_heads(heads, checkpoint))
@@ -151,15 +154,14 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
 def _read_config(path: Path) -> dict[str, Any]:
     config = read_object(path)
     config.setdefault("task", None)
-    config.setdefault("canonical_queries", False)
     check_format(path.name, config, "molspec", VERSION)
     if not isinstance(config.get("spec"), dict):
         raise CheckpointError(f"{path.name} has no spec")
-    if not isinstance(config["canonical_queries"], bool):
-        raise CheckpointError(
-            f"{path.name} says canonical_queries {config['canonical_queries']!r}: "
-            "expected true or false"
-        )
+    for name in _FLAGS:
+        if not isinstance(config.setdefault(name, False), bool):
+            raise CheckpointError(
+                f"{path.name} says {name} {config[name]!r}: expected true or false"
+            )
     return config
 
 
@@ -214,7 +216,9 @@ def _holds(folder: Path, checkpoint: Checkpoint) -> bool:
         stored = read(folder)
     except (CheckpointError, OSError):
         return False
-    compared = ((each.fingerprint(), each.task, each.card) for each in (stored, checkpoint))
+    compared = (
+        (each.fingerprint(), each.task, each.aligned, each.card) for each in (stored, checkpoint)
+    )
     return next(compared) == next(compared)
 
 
@@ -229,7 +233,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         "format": "molspec",
         "format_version": VERSION,
         "task": checkpoint.task,
-        "canonical_queries": checkpoint.canonical_queries,
+        **{name: getattr(checkpoint, name) for name in _FLAGS},
         "spec": checkpoint.spec.to_json(),
         **({} if checkpoint.template is None else {"template": checkpoint.template}),
     }

@@ -75,6 +75,7 @@ def _described(name: ModelName, path: Path, checkpoint: checkpoints.Checkpoint) 
         "task": checkpoint.task or "unknown",
         "queries": ("made canonical" if checkpoint.canonical_queries else "read as given")
         + (f", in {checkpoint.template}" if checkpoint.template is not None else ""),
+        "targets": "root-aligned" if checkpoint.aligned else "in any spelling",
         "drafting": _drafting(checkpoint),
         "card": _head(checkpoint.card) if checkpoint.card is not None else "none",
     }

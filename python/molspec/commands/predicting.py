@@ -137,17 +137,19 @@ def score_command(
     *,
     output: OutputFlags,
     aligned: Annotated[
-        bool, typer.Option("--aligned", help="Score each target in its likeliest spelling.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--aligned/--plain",
+            help="Score each target's molecule in the model's spelling, or the target as it is "
+            "spelt; by default aligned for models of root-aligned SMILES.",
+        ),
+    ] = None,
     raw_cells: RawCells = False,
     processes: ProcessesFlag = "1",
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
 ) -> None:
-    """Compute how probable each target of a table is.
-
-    The target is spelt as it is, or, with --aligned, in its likeliest spelling.
-    """
+    """Compute how probable each target of a table is."""
     from molspec.evaluation import PairTable
     from molspec.prediction.config import model_settings
 
@@ -155,6 +157,8 @@ def score_command(
         form = jobs.chosen_format(output, FORMATS)
         count = jobs.process_count(processes)
         loaded = jobs.load_model(model)
+        loaded.check_aligned(aligned)
+        aligned = loaded.aligned if aligned is None else aligned
         _check_task(form, loaded)
         table = PairTable(table_path, query_column, target_column, loaded.task)
         options.setdefault("canonical_queries", loaded.canonical_queries)

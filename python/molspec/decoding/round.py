@@ -37,8 +37,8 @@ _Places = Mapping[int, _native.Path]
 class Source:
     """The source of a query.
 
-    token_ids: in the target's vocabulary, without BOS and EOS, for drafts; the target in forced
-        decoding.
+    token_ids: in the target's vocabulary, without BOS and EOS, for drafts; in forced decoding the
+        targets, with EOS between them.
     encoder_ids: for the encoder, with BOS and EOS as the model needs them.
     prefix: the tokens that its answers begin with.
     """

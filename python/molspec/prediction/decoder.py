@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from time import perf_counter
 from typing import Protocol
 
@@ -24,7 +26,7 @@ from molspec.decoding import (
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
 from molspec.prediction.config import AnyOptions, DecodeConfig
-from molspec.prediction.options import DEFAULT_BATCH_SIZE, LARGEST
+from molspec.prediction.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import (
     ALL_DROPPED,
@@ -36,6 +38,7 @@ from molspec.prediction.results import (
     without_unchanged,
 )
 from molspec.prediction.strategy import forced_spec
+from molspec.text import canonicalise, check_text
 
 #: The drafters with state that a decoder keeps for further queries.
 _MOST_DRAFTERS = 64
@@ -48,6 +51,7 @@ class DecodableModel(Protocol):
     engine: Engine
     reader: QueryReader
     task: Task | None
+    aligned: bool
 
     @property
     def context(self) -> DraftContext:
@@ -94,14 +98,14 @@ class Decoder(Scheduler[Result]):
         options: AnyOptions | None = None,
         *,
         target: str | None = None,
-        aligned: bool = False,
+        aligned: bool | None = None,
     ) -> int:
         """Add a query; return the ticket that its answer will have.
 
         options: as for `Model.predict_stream`; the decoder's batch_size replaces theirs. For many
             queries resolve them once, by `Model.decode_config`.
         target: compute the log-probability of this target, as `Model.log_probs` does.
-        aligned: take the target's likeliest spelling, as `Model.log_probs` does.
+        aligned: of its molecule, or of the target as it is spelt; by default as the model says.
 
         Raises ValueError if the model cannot decode with these options. A query that cannot be read
         gets a Result with `error` at the next step.
@@ -110,10 +114,13 @@ class Decoder(Scheduler[Result]):
         if target is not None and config.options.target_prefix is not None:
             raise ValueError("target_prefix is given with a target: expected one of them")
         if target is None:
-            if aligned:
-                raise ValueError("aligned is True: expected a target with it")
+            if aligned is not None:
+                raise ValueError(f"aligned is {aligned}: expected a target with it")
             return self.add(_QueryRequest(query, config, self._strategies))
-        return self.add(_TargetRequest(query, config, self._strategies.model, target, aligned))
+        kind = _TargetRequest
+        if self._strategies.model.aligned if aligned is None else aligned:
+            kind = _MoleculeRequest
+        return self.add(kind(query, config, self._strategies, target))
 
 
 class _Strategies:
@@ -273,18 +280,54 @@ class _QueryRequest(_TextRequest):
 
 
 class _TargetRequest(_TextRequest):
-    """A query with a given target, whose log-probability is computed."""
+    """A query with a given target, whose log-probability is computed as it is spelt."""
 
     def __init__(
-        self, query: str, config: DecodeConfig, model: DecodableModel, target: str, aligned: bool
+        self, query: str, config: DecodeConfig, strategies: _Strategies, target: str
     ) -> None:
-        longest = model.reader.spec.max_positions
-        super().__init__(query, config, model, forced_spec(config.options, longest))
+        longest = strategies.model.reader.spec.max_positions
+        super().__init__(query, config, strategies.model, forced_spec(config.options, longest))
         self._target = target
-        self._aligned = aligned
 
     def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        return reader.pair(self._query, self._target, canonical, self._aligned)
+        return [reader.pair(self._query, self._target, canonical)]
 
-    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...]:
-        return max(map(tuple, self._lists(found)), key=lambda spelling: spelling[0].log_prob)
+    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
+        return (max(chain.from_iterable(self._lists(found)), key=lambda each: each.log_prob),)
+
+
+class _MoleculeRequest(_TargetRequest):
+    """A query with a given molecule, whose log-probability is that of the model's spelling of it.
+
+    That is the greedy answer if it is the molecule, so that it has the probability that `predict`
+    gives it; otherwise the likeliest spelling that is aligned with the query.
+    """
+
+    def __init__(
+        self, query: str, config: DecodeConfig, strategies: _Strategies, target: str
+    ) -> None:
+        super().__init__(query, config, strategies, target)
+        self._strategies, self._forced = strategies, self.strategy
+        self._molecule: str | None = None
+
+    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
+        with suppress(ValueError):  # without atom maps, and without a last dot
+            self._molecule = canonicalise(check_text(self._target).strip(" ."))
+        self._target = self._molecule or self._target
+        pair = reader.pair(self._query, self._target, canonical)
+        if self._molecule is None:  # not a molecule, so it has no other spelling
+            return [pair]
+        options = PredictOptions(token_log_probs=self._config.options.token_log_probs)
+        self.strategy = self._strategies.of(self._model.decode_config(options))
+        return [reader.source(self._query, canonical)]
+
+    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
+        predictions = super()._predictions(found)
+        if self._molecule is None or self.strategy is self._forced:
+            return predictions
+        if predictions is not None and predictions[0].canonical == self._molecule:
+            return predictions
+        canonical = bool(self._config.canonical_queries)
+        self.sources = self._model.reader.aligned_pairs(self._query, self._molecule, canonical)
+        self.strategy = self._forced
+        return None

@@ -54,6 +54,8 @@ class Model:
         self.card = None if others else checkpoint.card
         self.task = checkpoint.task
         self.canonical_queries = checkpoint.canonical_queries
+        #: Whether targets are scored aligned by default. That also tries the canonical spelling.
+        self.aligned = any(each.aligned for each in members)
         self.dtype = dtype
         self.device = device
         #: Weights and biases, embeddings counted once.
@@ -140,18 +142,21 @@ class Model:
         return self._answers(queries, submit, str, config, statistics, processes)
 
     def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
-        """Compute the log-probability of each query's target, as it is spelt.
+        """Compute the log-probability of each query's target.
 
-        The result's only prediction is the target. Its log_prob takes one decoder pass, and has
-        the bits that `predict` gives an answer with the same tokens. The tokenizer splits a target
-        of learned pieces; the model may split it otherwise. A query or target that the model
-        cannot read gets a Result with `error`; the others are answered.
+        The result's only prediction is the target. Its log_prob has the bits that `predict` gives
+        an answer with the same tokens. The tokenizer splits a target of learned pieces; the model
+        may split it otherwise. A query or target that the model cannot read gets a Result with
+        `error`; the others are answered.
 
         options: batch_size, canonical_queries and token_log_probs of `PredictOptions`, and
-            `aligned`, by name. With `aligned`, the prediction is the target in its likeliest
-            spelling. The spellings begin at each atom of a molecule, and follow the order of the
-            atoms in the query. Use it for models that were trained on root-aligned SMILES, as the
-            bundled ones were: they find the canonical spelling improbable.
+            `aligned`, by name. Aligned, the prediction is the target's molecule in the spelling
+            that the model writes: the greedy answer if it is this molecule, with the probability
+            that `predict` gives it; otherwise the likeliest spelling that begins at an atom of the
+            molecule (of several molecules, of at most 64 that follow the query). Plain, it is the
+            target as it is spelt, in one decoder pass. By default `aligned` is the model's: true
+            for models that were trained on root-aligned SMILES, as the bundled ones were. They
+            find the canonical spelling improbable.
 
         Raises ValueError if queries and targets differ in number, or for a bad option.
         """
@@ -173,7 +178,7 @@ class Model:
         batch_size: int = DEFAULT_BATCH_SIZE,
         canonical_queries: bool | None = None,
         token_log_probs: bool = False,
-        aligned: bool = False,
+        aligned: bool | None = None,
         statistics: Statistics | None = None,
         processes: Processes = 1,
     ) -> Iterator[Result]:
@@ -182,10 +187,7 @@ class Model:
         statistics and processes: as for `predict_stream`.
         """
         check_several("pairs", pairs, "pairs of SMILES")
-        if aligned and not self.vocabulary.atomwise:
-            raise ValueError(
-                "aligned is True: expected False, the model reads learned pieces of text"
-            )
+        self.check_aligned(aligned)
         options = PredictOptions(
             batch_size=batch_size,
             canonical_queries=canonical_queries,
@@ -200,6 +202,13 @@ class Model:
 
         query_of = lambda pair: _two(pair)[0]  # noqa: E731
         return self._answers(pairs, submit, query_of, config, statistics, processes)
+
+    def check_aligned(self, aligned: bool | None) -> None:
+        """Raise ValueError if targets cannot be aligned."""
+        if aligned and not self.vocabulary.atomwise:
+            raise ValueError(
+                "aligned is True: expected False, the model reads learned pieces of text"
+            )
 
     def _answers(
         self,

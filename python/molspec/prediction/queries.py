@@ -14,7 +14,6 @@ from molspec.text import (
     Vocabulary,
     aligned_spellings,
     canonical_sides,
-    canonicalise,
     check_beginning,
     check_notation,
     check_sides,
@@ -27,6 +26,8 @@ from molspec.text import (
 
 #: Maximum tokens of a spelling, with hydrogens and atom maps, for each token of the canonical form.
 _LONGEST_SPELLING = 4
+#: Tokens of a target's spellings that a pass decodes, which is below a second.
+_MOST_TOGETHER = 4096
 #: Other spellings of a query, and of a reactant, that are compared.
 _MOST_OTHERS = 63
 
@@ -107,20 +108,25 @@ class QueryReader:
                     views.append(self.source(f"{before}{other}{after}"))
         return views
 
-    def pair(self, query: str, target: str, canonical: bool, aligned: bool = False) -> list[Source]:
-        """A query with a given target, for forced decoding.
+    def pair(self, query: str, target: str, canonical: bool) -> Source:
+        """A query with a given target, for forced decoding."""
+        return replace(self.source(query, canonical), token_ids=self._target_ids(target))
 
-        aligned: add the other spellings of the target that the model can read.
+    def aligned_pairs(self, query: str, molecule: str, canonical: bool) -> list[Source]:
+        """A query with the spellings of a target's canonical SMILES that the model can read.
+
+        A source has those that one pass decodes, with EOS between them.
         """
         (_, text, _), source = self._read(query, canonical)
-        if aligned and isinstance(target, str):  # without atom maps, and without a last dot
-            target = canonicalise(target.strip(" .")) or target
-        pairs = [replace(source, token_ids=self._target_ids(target))]
-        if aligned:
-            for other in aligned_spellings(text, check_text(target)):
-                with suppress(ValueError):
-                    pairs.append(replace(source, token_ids=self._target_ids(other)))
-        return pairs
+        several: list[list[int]] = []
+        for spelling in aligned_spellings(text, molecule):
+            with suppress(ValueError):
+                ids = self._target_ids(spelling)
+                if several and len(several[-1]) + len(ids) < _MOST_TOGETHER:
+                    several[-1] += [self.vocabulary.eos_id, *ids]
+                else:
+                    several.append(ids)
+        return [replace(source, token_ids=ids) for ids in several]
 
     def prefixed(
         self, query: str, canonical: bool, count: int, prefix: str, max_length: int

@@ -96,7 +96,7 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
 
 
 def forced_spec(options: PredictOptions, longest: int) -> Strategy:
-    """The settings for a given target of at most `longest` tokens, EOS counted."""
+    """The settings for given targets of at most `longest` tokens, EOS counted."""
     common = {**_settings(options), "max_length": longest, "min_length": 1}
     return Strategy(_native.ForcedSpec(**common))
 

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import FailFast
 
 from molspec.prediction.results import Result
+from molspec.server.pending import Targets
 from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
@@ -60,7 +61,7 @@ def make_router(service: Service) -> APIRouter:
     async def log_likelihood(
         reactants: _Texts, products: _Texts, request: Request, model: _Model = None
     ) -> list[dict[str, Any]]:
-        """The log-probability of each reaction, in the given spelling."""
+        """The log-probability of each reaction, in the given spelling, or aligned."""
         return await _likelihoods(service, request, model, reactants, products, 1)
 
     @router.post("/compound_log_likelihood")
@@ -71,7 +72,10 @@ def make_router(service: Service) -> APIRouter:
         n_augments: int = _AUGMENTS,
         model: _Model = None,
     ) -> list[dict[str, Any]]:
-        """The log-probability of each reaction, in the likeliest of n_augments spellings."""
+        """The log-probability of each reaction, in the likeliest of n_augments spellings.
+
+        A model of root-aligned SMILES has its own instead.
+        """
         with refusing("query", "n_augments"):
             most = service.limits.augmentations
             if not 1 <= n_augments <= most:
@@ -101,6 +105,8 @@ async def _likelihoods(
 ) -> list[dict[str, Any]]:
     """Each reaction with the log-prob of its target, in the likeliest of `count` spellings."""
     worker = _named(service, model)
+    aligned = worker.model.aligned
+    count = 1 if aligned else count
     is_forward = worker.model.task == "product"
     queries, targets = (reactants, products) if is_forward else (products, reactants)
     with refusing("body"):
@@ -120,7 +126,8 @@ async def _likelihoods(
     if count > 1:
         spelt = await service.early(spellings, targets)
     repeated = [query for query, texts in zip(queries, spelt, strict=True) for _ in texts]
-    answers = service.submit(request, worker, repeated, config, [*chain.from_iterable(spelt)])
+    texts = Targets([*chain.from_iterable(spelt)], aligned)
+    answers = service.submit(request, worker, repeated, config, texts)
     results = iter(await in_order(answers))
     return [
         {

@@ -10,14 +10,23 @@ from dataclasses import dataclass, field
 from molspec.prediction.config import DecodeConfig
 from molspec.prediction.results import Result
 
-#: The rows that a target counts as: a step with more than four targets would delay others.
-_TARGET_ROWS = 4
+#: The rows that a target counts as, plain or aligned, of which a step may decode all spellings: a
+#: step with more targets would delay others.
+_TARGET_ROWS, _ALIGNED_ROWS = 4, 16
 #: The index of a query in its request, and its result.
 Answered = tuple[int, Result]
 
 
 class WithdrawnError(Exception):
     """The request was withdrawn before it was answered completely."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of a request, one a query, and whether they are scored aligned."""
+
+    texts: Sequence[str]
+    aligned: bool
 
 
 @dataclass(eq=False)
@@ -29,7 +38,7 @@ class PendingRequest:
 
     queries: Sequence[str]
     config: DecodeConfig
-    targets: Sequence[str] | None = None
+    targets: Targets | None = None
     #: The maximum number of unanswered queries that it counts as towards the server's limit.
     most_counted: int | None = None
     #: The indices of the answered queries.
@@ -60,7 +69,7 @@ class PendingRequest:
         A target counts as several: a step verifies all its tokens.
         """
         if self.targets is not None:
-            return _TARGET_ROWS
+            return _ALIGNED_ROWS if self.targets.aligned else _TARGET_ROWS
         options = self.config.options
         return 1 if options.augment_below is not None else options.augmentations
 

@@ -86,10 +86,15 @@ class PredictBody(_Options):
 class ScoreBody(_Body):
     """Queries, and for each the target whose log-probability is requested."""
 
-    targets: Annotated[
-        list[str], FailFast(), Field(description="SMILES, scored in their own spelling.")
-    ]
+    targets: Annotated[list[str], FailFast(), Field(description="SMILES.")]
     canonical_queries: bool | None = None
+    aligned: Annotated[
+        bool | None,
+        Field(
+            description="true: score the molecule in the model's spelling; false: the target as "
+            "it is spelt; by default the model's own."
+        ),
+    ] = None
 
 
 class ResultItem(BaseModel):
@@ -118,6 +123,7 @@ class ModelItem(BaseModel):
     dtype: str
     device: str
     canonical_queries: bool
+    aligned: bool
     fingerprint: Annotated[str, Field(description="Of its weights and all that decides answers.")]
 
 

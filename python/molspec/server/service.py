@@ -25,7 +25,7 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from molspec.server.artist import Artist
 from molspec.server.limits import Limits
-from molspec.server.pending import Answered, PendingRequest
+from molspec.server.pending import Answered, PendingRequest, Targets
 from molspec.server.worker import BusyError, Worker, is_stuck
 from molspec.text import is_text
 
@@ -186,7 +186,7 @@ class Service:
         worker: Worker,
         queries: Sequence[str],
         config: DecodeConfig,
-        targets: Sequence[str] | None = None,
+        targets: Targets | None = None,
         seconds: float | None = None,
     ) -> AsyncIterator[Answered]:
         """Accept a request and yield its results, until the client leaves or the time is up.

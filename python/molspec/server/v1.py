@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from molspec import __version__
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
-from molspec.server.pending import Answered, WithdrawnError
+from molspec.server.pending import Answered, Targets, WithdrawnError
 from molspec.server.schemas import AnswerList, ModelItem, Models, PredictBody, ScoreBody
 from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
@@ -50,7 +50,7 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/score", responses=_ANSWERS, response_model=AnswerList)
     async def score(body: ScoreBody, request: Request) -> Response:
-        """Compute the log-probability of each query's target, in the given spelling."""
+        """Compute the log-probability of each query's target."""
         with refusing("body"):
             worker = _named(service, body.model)
             if len(body.targets) != len(body.queries):
@@ -59,9 +59,12 @@ def make_router(service: Service) -> APIRouter:
                     "one a query"
                 )
             service.limits.check_count("queries", body.queries)
+            worker.model.check_aligned(body.aligned)
+            aligned = worker.model.aligned if body.aligned is None else body.aligned
             config = service.config(worker, canonical_queries=body.canonical_queries)
         prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
-        answers = service.submit(request, worker, body.queries, config, body.targets, body.seconds)
+        targets = Targets(body.targets, aligned)
+        answers = service.submit(request, worker, body.queries, config, targets, body.seconds)
         return await _answer(service, worker, answers, prepared_queries, body.stream)
 
     @router.get("/models")
@@ -76,6 +79,7 @@ def make_router(service: Service) -> APIRouter:
                     dtype=worker.model.dtype,
                     device=worker.model.device,
                     canonical_queries=worker.model.canonical_queries,
+                    aligned=worker.model.aligned,
                     fingerprint=worker.model.identity.weights,
                 )
                 for name, worker in service.workers.items()

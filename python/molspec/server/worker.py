@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection
 from threading import Condition, Thread
 from time import perf_counter
+from typing import Any
 
 from molspec.engine.devices import is_lost
 from molspec.prediction.decoder import Decoder
@@ -207,10 +208,12 @@ class Worker:
     def _admit(self) -> None:
         while self._scheduler.waiting_count and (turn := self._next_turn()) is not None:
             pending, index = turn
-            query = pending.queries[index]
-            target = None if pending.targets is None else pending.targets[index]
+            query, given = pending.queries[index], pending.targets
+            scored: dict[str, Any] = (
+                {"target": given.texts[index], "aligned": given.aligned} if given else {}
+            )
             try:
-                ticket = self._decoder.submit(query, pending.config, target=target)
+                ticket = self._decoder.submit(query, pending.config, **scored)
             except ValueError as error:  # of the options: the same for its other queries
                 self._refuse(pending, error)
                 continue

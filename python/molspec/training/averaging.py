@@ -41,4 +41,5 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
             for model, share in zip(models, shares, strict=True)
         ]
         weights[name] = (torch.stack(parts).sum(0) / sum(shares)).float()
-    return replace(first, weights=weights, card=None)
+    aligned = any(model.aligned for model in models)
+    return replace(first, weights=weights, card=None, aligned=aligned)

@@ -6,7 +6,7 @@ drafter has to guess the model's own answers, not the true targets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,15 +70,18 @@ def distil(
         rest = (data.vocabulary.decode(ids) for ids in sources[len(found) :])
         answers = counted(_answers(model, augmentations, rest), "answers", len(sources), len(found))
         found += journal.record(answers)
-        made = _answered(made, found, f"{name}, {teacher}")
+        described = {"aligned": model.aligned, "teacher": f"{name}, {teacher}"}
+        made = _answered(made, found, described)
     prepared.write(made, folder)
     return made
 
 
-def _answered(data: Prepared, answers: Sequence[str | None], teacher: str) -> Prepared:
+def _answered(
+    data: Prepared, answers: Sequence[str | None], described: Mapping[str, Any]
+) -> Prepared:
     """The data with answers as targets; without unanswered pairs and recorded validation pairs."""
     rest = iter(answers)
-    description: dict[str, Any] = {**data.description, "teacher": teacher}
+    description = {**data.description, **described}
     tables = []
     for split, table in zip(prepared.SPLITS, (data.train, data.validation), strict=True):
         learned = EncodedPairs.pack(

@@ -156,7 +156,8 @@ class Folder:
             self._ngram,
             card,
             canonical_queries=True,  # every reaction is prepared and validated in canonical SMILES
-            task=self._data.description["task"],
+            task=told["task"],
+            aligned=told.get("aligned", False),
         )
         checkpoints.write(checkpoint, self.model, overwrite=True)
 

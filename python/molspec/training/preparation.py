@@ -227,12 +227,14 @@ def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> EncodedPairs:
 
 
 def _counts(made: Sieve, tables: dict[str, EncodedPairs]) -> dict[str, Any]:
+    unmapped = sum(not made.row.is_mapped for made in made.selected["train"])
     return {
         **{
             split: {"reactions": len(made.selected[split]), **table.counts()}
             for split, table in tables.items()
         },
-        "unmapped": sum(not made.row.is_mapped for made in made.selected["train"]),
+        "unmapped": unmapped,
+        "aligned": unmapped < len(made.selected["train"]),
         "rejected": dict(Counter(rejection.reason for rejection in made.rejected).most_common()),
     }
 

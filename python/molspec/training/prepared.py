@@ -219,7 +219,8 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for name in first["train"]
     }
     files = [name for part in parts for name in part["files"]]
-    return {**first, "files": files, "train": train, "parts": parts}
+    aligned = any(part.get("aligned", False) for part in parts)
+    return {**first, "files": files, "train": train, "aligned": aligned, "parts": parts}
 
 
 def _read_table(path: Path, vocab_size: int) -> EncodedPairs:

@@ -123,15 +123,22 @@ async function drawParts(step, answer) {
   show();
 }
 
-/** How probably the model of products gives the molecule from each answer. */
+/** How probably the model of products gives the molecule from each answer, and what it gives first. */
 async function check(step, target) {
   const model = productModel()?.name;
   const answers = (step.answers ?? []).filter((each) => each.canonical !== null && each.check === undefined);
   if (!model || step.note || !answers.length) return;
   for (const each of answers) each.check = null;
-  const asked = { model, queries: answers.map((each) => each.canonical), targets: answers.map(() => target) };
-  const { results } = await call("v1/score", asked).catch(() => ({ results: [] }));
-  results.forEach((result, index) => (answers[index].check = result.predictions[0]?.log_prob ?? null));
+  const asked = { model, queries: answers.map((each) => each.canonical) };
+  const [scored, made] = await Promise.all([
+    call("v1/score", { ...asked, targets: answers.map(() => target) }),
+    call("v1/predict", { ...asked, n_best: 1 }),
+  ]).catch(() => [{ results: [] }]);
+  scored.results.forEach(({ predictions: [score] }, index) => {
+    const [first] = made.results[index].predictions;
+    answers[index].check = score?.log_prob ?? null;
+    if (score && first && first.canonical !== score.canonical) answers[index].gives = { smiles: first.canonical, log_prob: first.log_prob };
+  });
   show();
 }
 
@@ -399,6 +406,7 @@ function answerView(step, answer, point) {
       ? h("p", { class: "error" }, answer.finished ? "not a molecule to RDKit" : "unfinished")
       : h("div", { class: "molecules" }, ...(answer.molecules ?? []).map((molecule) => moleculeView(step, answer, molecule, name))),
     answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${percent(answer.check)}`),
+    answer.gives ? h("p", { class: "check" }, `First answer instead: ${percent(answer.gives.log_prob)}`, h("code", {}, answer.gives.smiles)) : null,
     h("code", {}, text),
   );
 }
@@ -466,6 +474,7 @@ function plain(step) {
       log_prob: answer.log_prob,
       finished: answer.finished,
       check: answer.check ?? null,
+      gives: answer.gives ?? null,
       chosen: rank === step.chosen,
       molecules: (answer.molecules ?? []).map((molecule) => ({
         smiles: molecule.smiles,
