@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from molspec.text.smiles import is_atom
 from molspec.text.tokens import is_text, is_tokens, refuse_unknown, tokenize
 
 _SPECIAL_IDS = ("pad_id", "bos_id", "eos_id", "unk_id")
@@ -29,6 +28,8 @@ def difference(there: Sequence[str], here: Sequence[str]) -> str | None:
 def _is_mark(token: str) -> bool:
     """Whether it is no part of SMILES, which consists of atoms and characters."""
     if token[0] == "[" and is_tokens(token):
+        from molspec.text.smiles import is_atom  # RDKit: a model is trained without it
+
         return not is_atom(token)
     is_character = len(token) == 1 and (token.isalnum() or token in "[]%")
     return not is_character and not is_tokens(token)
