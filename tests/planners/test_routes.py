@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from io import StringIO
 from typing import Any
 
@@ -156,3 +157,32 @@ def test_page_shows_drawings_and_steps() -> None:
     tree = page[page.index('<div class="tree">') :]
     in_order = [tree.index(part) for part in ("O=[N+]", "step 1", ">Nc1ccccc1<", "step 2")]
     assert in_order == sorted(in_order)
+
+
+def test_boxes_and_drawings_of_a_tree_keep_their_sizes() -> None:
+    """Boxes that shrink lie over each other; so do drawings wider than their boxes."""
+    page = written("html")
+    sheet = re.sub(
+        r"/\*.*?\*/", "", page[page.index("<style>") : page.index("</style>")], flags=re.S
+    )
+    rules: dict[str, str] = {}
+    for selectors, declared in re.findall(r"([^{}]+)\{([^{}]*)\}", sheet):
+        for selector in selectors.split(","):
+            rules[selector.strip()] = rules.get(selector.strip(), "") + declared
+    for box in (".tree", ".tree div"):
+        assert re.search(r"flex:\s*none", rules[box])
+        assert re.search(r"[^-]width:\s*max-content", rules[box])
+    assert re.search(r"max-width:\s*none", rules[".tree svg"])
+    assert sheet.index(".tree svg") > sheet.index("\n  svg")
+    shrinking = r"(min|max)-width:|[^-]width:|flex:"
+    assert not [
+        name
+        for name in rules
+        if ".tree ." in name
+        and re.search(shrinking, rules[name])
+        and not name.endswith((".label", "code"))
+    ]
+    tree = page[page.index('<div class="tree">') : page.index("</section>")]
+    boxes = re.findall(r'<div class="(\w+)">|</div>', tree)
+    assert set(boxes) == {"tree", "reactants", "arrow", "molecule", ""}
+    assert tree.count("<svg") == boxes.count("molecule")
