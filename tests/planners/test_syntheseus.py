@@ -62,6 +62,22 @@ def test_reactions_equal_the_usable_answers_of_the_model(retro: Model) -> None:
     assert sum(each.numel() for each in model.get_parameters()) == retro.parameter_count
 
 
+def test_a_molecule_that_cannot_be_read_is_warned_of_once_a_reason(
+    retro: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = backward(retro)
+    unread = ["[2H]NC", "[2H]OC", "[Po]C", "C" * 600, "C" * 601]
+    assert model([Molecule(text) for text in unread]) == [[]] * len(unread)
+    assert len(model([Molecule("[2H]C"), Molecule(TARGETS[0])])[1]) == 5
+    said = [record.getMessage() for record in caplog.records]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    for molecule, fault, message in zip(
+        ("[2H]", "Po", "C" * 600), ("[2H]", "[Po]", "600 tokens"), said, strict=True
+    ):
+        assert molecule in message
+        assert fault in message
+
+
 def test_reset_keeps_the_cache_of_answers(retro: Model) -> None:
     model = backward(retro)
     for _ in range(2):

@@ -98,6 +98,8 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
             self._n_best,
             [molecule.smiles for molecule in cache_molecules or ()],
         )
+        for message in self.expander.unreported(results):
+            self._logger.warning(message)
         actions: list[RetroReaction] = []
         priors: list[float] = []
         for molecule, result in zip(molecules, results, strict=True):
@@ -141,6 +143,8 @@ class FilterStrategy(filter_strategies.FilterStrategy):
         for reactants in reaction.reactants:
             query = ".".join(molecule.smiles for molecule in reactants)
             (result,) = self.expander.predict([query], self._n_best)
+            for message in self.expander.unreported([result]):
+                self._logger.warning(message)
             found = [prediction.canonical for prediction in result.predictions]
             if any(product in (text or "").split(".") for text in found):
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -14,7 +14,7 @@ from rdkit import Chem
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
 from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
-from molspec.prediction.results import Result
+from molspec.prediction.results import ALL_DROPPED, Result
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 
 #: For planners: different molecules only, each once, and no wider beams: expanding another molecule
@@ -56,6 +56,7 @@ class Expander:
         self.model = model
         self.cache = AnswerCache() if cache is None else cache
         self._mass = mass
+        self._reported: set[str] = set()
         self._options = PredictOptions(**{**USABLE, **given})
 
     @classmethod
@@ -88,6 +89,14 @@ class Expander:
         every = list(dict.fromkeys([*queries, *along]))
         answers = dict(zip(every, self.cache.predict(self.model, every, options), strict=True))
         return [self._cut(answers[query]) for query in queries]
+
+    def unreported(self, results: Iterable[Result]) -> Iterator[str]:
+        """Why molecules have no reactions at all, each reason once, with its first molecule."""
+        for result in results:
+            reason = re.sub(r"\d+|, read as .*", "", result.error or "")
+            if result.error not in (None, ALL_DROPPED) and reason not in self._reported:
+                self._reported.add(reason)
+                yield f"{result.query} has no reactions: {result.error}"
 
     def _cut(self, result: Result) -> Result:
         kept = [each for each in result.predictions if not result.doubt(each)]

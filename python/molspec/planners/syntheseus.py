@@ -10,6 +10,7 @@ here, as in `model_kwargs.dtype=int8`.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from molspec.common.task import Task
 from molspec.planners.expander import Expander
 from molspec.prediction.results import Result
 
+_log = logging.getLogger("molspec")
 #: Arguments of the models here that `Expander.load` takes; others are Syntheseus' own.
 _LOADING = getfullargspec(Expander.load).kwonlyargs
 
@@ -55,6 +57,13 @@ class _Predicting:
                 f"model_dir is {str(model_dir or self.expander.model)!r}: expected a model of task "
                 f"{self.task!r}, it is of {task!r}"
             )
+
+    def _results(self, queries: Sequence[str], num_results: int) -> list[Result]:
+        """The answers; a query that cannot be read has none, which Syntheseus cannot tell."""
+        results = self.expander.predict(queries, num_results)
+        for message in self.expander.unreported(results):
+            _log.warning(message)
+        return results
 
     def get_parameters(self) -> list[torch.Tensor]:
         """A tensor without memory with as many elements as the model has parameters."""
@@ -98,7 +107,7 @@ class BackwardModel(_Predicting, BackwardReactionModel):
     def _get_reactions(
         self, inputs: list[Molecule], num_results: int
     ) -> list[Sequence[SingleProductReaction]]:
-        results = self.expander.predict([each.smiles for each in inputs], num_results)
+        results = self._results([each.smiles for each in inputs], num_results)
         return [
             [
                 _Reaction(product=product, reactants=found, metadata=metadata)
@@ -117,7 +126,7 @@ class ForwardModel(_Predicting, ForwardReactionModel):
         self, inputs: list[Bag[Molecule]], num_results: int
     ) -> list[Sequence[Reaction]]:
         queries = [".".join(molecule.smiles for molecule in bag) for bag in inputs]
-        results = self.expander.predict(queries, num_results)
+        results = self._results(queries, num_results)
         return [
             [
                 Reaction(reactants=reactants, products=found, metadata=metadata)
