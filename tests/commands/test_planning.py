@@ -91,7 +91,8 @@ class TestWithSyntheseus:
         assert tables[0] == tables[1]
         assert [row[0] for row in tables[0]] == ["id", "t0", "t1", "t2", "t3", "t4", "t5"]
         assert [row[2] for row in tables[0][4:]] == ["true", "false", "false"]
-        assert "5 of 6 targets answered, 1 refused, 0 failed" in run.err
+        said = "2 solved, 0 in stock, 3 not solved, 1 refused, 0 failed"
+        assert f"5 of 6 targets answered: {said}" in run.err
 
     def test_a_job_never_overwrites_its_inputs(self, run: Run, tmp_path: Path) -> None:
         targets, stock = tmp_path / "targets.jsonl", tmp_path / "stock.jsonl"
@@ -141,6 +142,26 @@ class TestWithSyntheseus:
         found = json.loads(run.out)
         assert found["names"] == {"CC(=O)Cl": "x", "Nc1ccccc1": "y"}
         assert "keep bonds 0-1,1-2" in found["note"]
+
+    def test_outcomes_are_counted(self, run: Run, tmp_path: Path) -> None:
+        stock, targets = tmp_path / "stock.csv", tmp_path / "targets.csv"
+        stock.write_text("cat_structure,sku\nCC(=O)Cl,a\nNc1ccccc1,b\n")
+        targets.write_text("compound_structure\nCC(=O)Nc1ccccc1\nNc1ccccc1\n")
+        job = ("plan", "-i", str(targets), "--column", "compound_structure", "--dtype", "int8")
+        job += ("--stock", str(stock), "-o", str(tmp_path / "plans.jsonl"), "--expansions", "3")
+        assert run(*job) == 2
+        assert "--stock-column" in run.err
+        named = ("--stock-column", "cat_structure", "--stock-id-column", "sku")
+        assert run(*job, *named) == 0
+        assert "2 of 2 targets answered: 1 solved, 1 in stock, 0 not solved, 0 refused" in run.err
+        with targets.open("a") as stream:
+            stream.write("CCN(CC)CC\n")
+        assert run(*job, *named) == 0
+        assert "answered: now 0 solved, 0 in stock, 1 not solved" in run.err
+        assert run(*job, *named, "--match", "no-stereo") == 2  # another search
+        first, second, third = map(json.loads, (tmp_path / "plans.jsonl").read_text().splitlines())
+        assert first["names"] == {"CC(=O)Cl": "a", "Nc1ccccc1": "b"}
+        assert (second["names"], third["stopped"]) == ({"Nc1ccccc1": "b"}, "out of expansions")
 
     def test_a_stock_without_molecules_is_refused(self, run: Run, tmp_path: Path) -> None:
         stock = tmp_path / "stock.smi"

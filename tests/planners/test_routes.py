@@ -12,6 +12,7 @@ import pytest
 from molspec.common.workers import DIED
 from molspec.files import OutputContext, Query
 from molspec.planners.formats import FORMATS
+from molspec.planners.racemates import with_racemates
 from molspec.planners.routes import Plan, Route, Step
 from tests.files.pages import Tags
 
@@ -21,6 +22,7 @@ STEPS = {
     "never": Step("never", ("asked",), -1.0),
 }
 ROUTE = Route.of("CC(=O)Nc1ccccc1", STEPS)
+RACEMIC = Step("CC[C@H](C)O", ("CCC(C)Br", "CI"), -1.0, racemic=("CCC(C)Br",))
 CONTEXT = OutputContext("retro", "retro", about="Found & drawn.")
 PLANS = (
     Plan(
@@ -31,7 +33,12 @@ PLANS = (
     ),
     Plan(2, Query("CC("), error="not a molecule to RDKit"),
     Plan(3, Query("CCO"), (Route(()),)),
-    Plan(4, Query("CCN"), expansions=1, seconds=2),
+    Plan(4, Query("CCN"), expansions=1, seconds=2, stopped="out of time", missing=("CN",)),
+    Plan(
+        *(5, Query("CC[C@H](C)O"), (Route((RACEMIC,)),)),
+        names={"CI": "methyl"},
+        bought={"CI": "[2H]C([2H])([2H])I"},
+    ),
 )
 
 
@@ -48,7 +55,7 @@ def test_steps_of_a_route_lead_to_its_target() -> None:
 
 
 def test_trees_are_those_of_aizynthfinder() -> None:
-    amide, broken, bought, none = map(json.loads, written("trees").splitlines())
+    amide, broken, bought, none, racemic = map(json.loads, written("trees").splitlines())
     assert (amide["id"], amide["target"], amide["error"]) == ("<amide>", "CC(=O)Nc1ccccc1", None)
     (tree,) = amide["trees"]
     assert (tree["type"], tree["smiles"], tree["in_stock"]) == ("mol", amide["target"], False)
@@ -63,6 +70,9 @@ def test_trees_are_those_of_aizynthfinder() -> None:
     assert broken["error"] == "not a molecule to RDKit"
     assert [tree["in_stock"] for tree in bought["trees"]] == [True]
     assert broken["trees"] == none["trees"] == []
+    assert (none["stopped"], none["missing"]) == ("out of time", ["CN"])
+    assert racemic["bought"] == {"CI": "[2H]C([2H])([2H])I"}
+    assert racemic["trees"][0]["children"][0]["metadata"]["racemic"] == ["CCC(C)Br"]
 
 
 def test_aizynthfinder_reads_the_trees() -> None:
@@ -110,7 +120,9 @@ def test_text_shows_routes_and_errors() -> None:
         "to buy  O=[N+]([O-])c1ccccc1  CC(=O)Cl (acetyl, price 12.50)",
         "error: not a molecule to RDKit",
         "in stock",
-        "no route found, 1 molecule expanded in 2.00 s",
+        "no route found, 1 molecule expanded in 2.00 s: out of time; not for sale: CN\n",
+        "CCC(C)Br.CI>>CC[C@H](C)O  racemic or unspecified: CCC(C)Br\n",
+        "CI (methyl, bought as [2H]C([2H])([2H])I)",
     ):
         assert expected in text
 
@@ -122,7 +134,10 @@ def test_a_target_whose_workers_died_is_not_refused() -> None:
 
 def test_jsonl_has_one_plan_per_line() -> None:
     values = [json.loads(line) for line in written("jsonl").splitlines()]
-    assert [each["id"] for each in values] == ["<amide>", "2", "3", "4"]
+    assert [each["id"] for each in values] == ["<amide>", "2", "3", "4", "5"]
+    assert (values[3]["stopped"], values[3]["missing"]) == ("out of time", ["CN"])
+    assert values[4]["bought"] == {"CI": "[2H]C([2H])([2H])I"}
+    assert values[4]["routes"][0]["steps"][0]["racemic"] == ["CCC(C)Br"]
     assert values[0]["routes"][0]["leaves"] == list(ROUTE.leaves)
     assert values[0]["prices"] == {"CC(=O)Cl": "12.50"}
     assert values[1]["error"] == "not a molecule to RDKit"
@@ -130,13 +145,15 @@ def test_jsonl_has_one_plan_per_line() -> None:
 
 
 def test_table_has_one_row_per_target() -> None:
-    header, amide, refused, in_stock, unsolved = csv.reader(StringIO(written("csv")))
+    header, amide, refused, in_stock, unsolved, racemic = csv.reader(StringIO(written("csv")))
     assert " ".join(header) == "id target solved steps seconds score route note error"
     reactions = " ".join(step.reaction for step in ROUTE.steps)
     assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), reactions, "", ""]
     assert refused == ["2", "CC(", "false", "", "0.000", "", "", "", "not a molecule to RDKit"]
     assert in_stock[2:4] == ["true", "0"]
-    assert unsolved[2:] == ["false", "", "2.000", "", "", "", ""]
+    assert unsolved[2:] == ["false", "", "2.000", "", "", "out of time; not for sale: CN", ""]
+    for said in ("CI is bought as [2H]C([2H])([2H])I", "CCC(C)Br is racemic or unspecified"):
+        assert said in racemic[7]
 
 
 def test_page_shows_drawings_and_steps() -> None:
@@ -144,12 +161,14 @@ def test_page_shows_drawings_and_steps() -> None:
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
-    assert page.count("<svg") == 3 + 4  # targets that are molecules, and a tree
+    assert page.count("<svg") == 4 + 4 + 3  # targets that are molecules, and trees
     for shown in (
         "<amide>",
         "Routes: retro",
         "Found & drawn.",
         "to buy: acetyl, price 12.50",
+        "to buy: methyl, bought as [2H]C([2H])([2H])I",
+        "to buy; racemic or unspecified",
         "step 2",
         "\u2192",
     ):
@@ -186,3 +205,27 @@ def test_boxes_and_drawings_of_a_tree_keep_their_sizes() -> None:
     boxes = re.findall(r'<div class="(\w+)">|</div>', tree)
     assert set(boxes) == {"tree", "reactants", "arrow", "molecule", ""}
     assert tree.count("<svg") == boxes.count("molecule")
+
+
+def test_outcomes_are_told_apart() -> None:
+    found = [plan.outcome for plan in PLANS if plan.error is None]
+    assert found == ["solved", "in stock", "not solved", "solved"]
+
+
+@pytest.mark.parametrize(
+    ("product", "reactants", "racemic"),
+    [
+        ("CC(=O)O[C@@H](C)c1ccccc1", ("CC(=O)Cl", "CC(O)c1ccccc1"), ("CC(O)c1ccccc1",)),
+        ("CC(=O)O[C@@H](C)c1ccccc1", ("CC(=O)Cl", "C[C@H](O)c1ccccc1"), ()),
+        ("CC(=O)OC(C)c1ccccc1", ("CC(=O)Cl", "CC(O)c1ccccc1"), ()),
+        ("C[C@H](O)c1ccccc1", ("CC(=O)c1ccccc1",), ()),  # a centre that the step makes
+        ("C/C=C/C(=O)NC", ("CC=CC(=O)O", "CN"), ("CC=CC(=O)O",)),
+        ("C[C@H](N)C(=O)O", ("C[C@H](N)C(=O)OC(C)CC",), ()),  # what leaves may be racemic
+        ("C[C@H](NC(=O)[C@@H](N)CC)C(=O)O", ("CC(N)C(=O)O", "CC[C@H](N)C(=O)O"), ("CC(N)C(=O)O",)),
+    ],
+)
+def test_racemic_reactants_of_a_chiral_product_are_marked(
+    product: str, reactants: tuple[str, ...], racemic: tuple[str, ...]
+) -> None:
+    (step,) = with_racemates(Route((Step(product, reactants, -1.0),))).steps
+    assert step.racemic == racemic

@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,25 +11,28 @@ import numpy
 import pytest
 
 from molspec.files import Query
-from molspec.planners.stock import Match, read_stock
+from molspec.planners.stock import Match, Stock, read_stock
 from tests.refusals import refused
 
 
-def stock_of(path: Path, text: str) -> dict[str, str]:
-    (path / "stock.smi").write_text(text)
-    return dict(read_stock(path / "stock.smi"))
+def stock_of(path: Path, text: str, match: Match = "exact", name: str = "stock.smi") -> Stock:
+    (path / name).write_text(text)
+    return read_stock(path / name, match)
 
 
 def test_a_salt_serves_as_its_main_component(tmp_path: Path) -> None:
     stock = stock_of(tmp_path, "[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1\nCl.Cl.NCCN dihydro\n")
     assert stock == {
         "CC(=O)[O-].[Na+]": "acetate",
-        "CC(=O)O": "acetate, CC(=O)[O-].[Na+]",
+        "CC(=O)O": "acetate",
         "Cl.NCc1ccccc1": "",
-        "NCc1ccccc1": "Cl.NCc1ccccc1",
+        "NCc1ccccc1": "",
         "Cl.Cl.NCCN": "dihydro",
-        "NCCN": "dihydro, Cl.Cl.NCCN",
+        "NCCN": "dihydro",
     }
+    assert [stock.bought(each) for each in stock] == [
+        *("", "", "", "CC(=O)[O-].[Na+]", "Cl.NCc1ccccc1", "Cl.Cl.NCCN")
+    ]
 
 
 def test_a_kit_of_molecules_serves_as_none_of_them(tmp_path: Path) -> None:
@@ -51,7 +55,7 @@ def test_several_files_are_one_stock(tmp_path: Path) -> None:
     one.write_text("CC(=O)Cl x\n")
     two.write_text("smiles,name,price\nNc1ccccc1,y,2\nCC(=O)Cl,z,3\n")
     stock = read_stock([one, two])
-    assert dict(stock) == {"CC(=O)Cl": "x", "Nc1ccccc1": "y"}
+    assert dict(stock) == {"CC(=O)Cl": "z", "Nc1ccccc1": "y"}  # the one whose price is known
     two.write_text("smiles\nC(\n")
     refused(r"two\.csv: .*; entry 1 of two\.csv, 'C\('", read_stock, [one, two])
 
@@ -76,7 +80,7 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
     plan = planner.plan(Query("Br.NCc1ccccc1"))
     assert plan.is_in_stock
     assert plan.note == "decoded as NCc1ccccc1, without Br"
-    assert plan.names == {"NCc1ccccc1": "hcl, Cl.NCc1ccccc1"}
+    assert (plan.names, plan.bought) == ({"NCc1ccccc1": "hcl"}, {"NCc1ccccc1": "Cl.NCc1ccccc1"})
     plan = planner.plan(Query("CC(=O)NCc1ccccc1"))
     assert plan.routes[0].steps[0].reactants == ("CC(=O)O", "NCc1ccccc1")
     # What the model cannot read is an error, not a target without routes; nor are reactants one.
@@ -102,23 +106,25 @@ def test_molecules_match_as_is_asked(tmp_path: Path, match: Match, found: set[st
     stock = read_stock(tmp_path / "a.smi", match)
     asked = ["Cc1cnc[nH]1", "Cc1c[nH]cn1", "O=c1cccc[nH]1", "C[C@H](N)C(=O)O", "CCO"]
     assert {smiles for smiles in asked if smiles in stock} == found
-    named = "imidazole" if match == "exact" else "imidazole, Cc1cnc[nH]1"
-    assert stock.get("Cc1cnc[nH]1") == named
-    assert stock.get("CCO") is None
+    assert (stock.get("Cc1cnc[nH]1"), stock.bought("Cc1cnc[nH]1")) == ("imidazole", "")
+    assert (stock.get("CCO"), stock.bought("CCO")) == (None, "")
+    other = found - {"Cc1cnc[nH]1"}
+    assert {smiles for smiles in asked if stock.bought(smiles)} == other
 
 
 @pytest.mark.parametrize(
     ("name", "text", "called"),
     [
         ("a.inchikeys", "WETWJCDKMRHUPV-UHFFFAOYSA-N\nPAYRUJLWNCNPSJ-UHFFFAOYSA-N\n", ""),
-        ("a.csv", "inchi_key,name\nWETWJCDKMRHUPV-UHFFFAOYSA-N,acetyl\n", "acetyl, "),
+        ("a.csv", "inchi_key,name\nWETWJCDKMRHUPV-UHFFFAOYSA-N,acetyl\n", "acetyl"),
     ],
 )
 def test_a_stock_may_be_inchikeys(tmp_path: Path, name: str, text: str, called: str) -> None:
     (tmp_path / name).write_text(text)
     stock = read_stock(tmp_path / name)
     assert stock.match == "inchikey"
-    assert stock.get("CC(=O)Cl") == f"{called}WETWJCDKMRHUPV-UHFFFAOYSA-N"
+    assert stock.get("CC(=O)Cl") == called
+    assert stock.bought("CC(=O)Cl") == "WETWJCDKMRHUPV-UHFFFAOYSA-N"
     assert "CC(=O)Br" not in stock
     assert "CC(=O)Cl" in read_stock(tmp_path / name, "no-stereo")
     refused("match is 'tautomer': expected 'inchikey'", read_stock, tmp_path / name, "tautomer")
@@ -148,7 +154,100 @@ def test_prices_are_carried_through(tmp_path: Path, name: str, text: str, match:
     stock = read_stock(tmp_path / name, match)
     asked = ("CCO", "NCCN", "NCc1ccccc1")
     assert [stock.price(smiles) for smiles in asked] == ["1.5", "", "7 EUR"]
-    assert stock.get("CCO") == ("ethanol" if match == "exact" else "ethanol, CCO")
+    assert stock.get("CCO") == "ethanol"
+
+
+R, S, FLAT = "C[C@@H](O)c1ccccc1", "C[C@H](O)c1ccccc1", "CC(O)c1ccccc1"
+CD3I = "[2H]C([2H])([2H])I"
+
+
+@pytest.mark.parametrize(
+    ("match", "rows", "asked", "name", "bought"),
+    [
+        ("no-stereo", f"{R},r,1 {S},s,100", S, "s", ""),
+        ("no-stereo", f"{S},s,100 {R},r,5", FLAT, "r", R),
+        ("no-stereo", f"{S},s,N/A {R},r,5", FLAT, "r", R),
+        ("no-stereo", f"{S},s,7 {R},r,5 {S},t,3", FLAT, "t", S),
+        ("no-stereo", "C/C=C/C(=O)O,e,1 C/C=C\\C(=O)O,z,9", "C/C=C\\C(=O)O", "z", ""),
+        ("no-stereo", "C/C=C/C(=O)O,e,1", "C/C=C\\C(=O)O", "e", "C/C=C/C(=O)O"),
+        ("no-stereo", f"{CD3I},d3,1", "CI", None, ""),
+        ("no-stereo", f"CI,mei,1 {CD3I},d3,9", CD3I, "d3", ""),
+        ("no-stereo", "CI,mei,1", CD3I, None, ""),
+        ("no-stereo", "CC(=O)[O-],ion,1", "CC(=O)O", None, ""),
+        (
+            "no-stereo",
+            "Cl.C[C@H](N)c1ccccc1,salt,9 C[C@@H](N)c1ccccc1,r,1",
+            "C[C@H](N)c1ccccc1",
+            "salt",
+            "C[C@H](N)c1ccccc1.Cl",
+        ),
+        ("tautomer", "O=c1cccc[nH]1,keto,5 Oc1ccccn1,enol,100", "Oc1ccccn1", "enol", ""),
+        ("inchikey", "Oc1ccccn1,enol,100", "O=c1cccc[nH]1", "enol", "Oc1ccccn1"),
+        ("exact", "CCO,a,120 OCC,b,3.5 C(O)C,c,50", "CCO", "b", ""),
+    ],
+)
+def test_the_exact_molecule_is_bought_else_the_cheapest(
+    tmp_path: Path, match: Match, rows: str, asked: str, name: str | None, bought: str
+) -> None:
+    table = "smiles,name,price\n" + rows.replace(" ", "\n")
+    stock = stock_of(tmp_path, table, match, "a.csv")
+    assert (asked in stock) == (name is not None)
+    assert (stock.get(asked), stock.bought(asked)) == (name, bought)
+    if name is not None:
+        assert {name, *filter(None, [bought])} <= set(re.split(" as |, ", str(stock.offer(asked))))
+
+
+def test_a_key_with_isotopes_is_no_stereoisomer(tmp_path: Path) -> None:
+    stock = stock_of(tmp_path, "INQOMBQAUSQDDS-UHFFFAOYSA-N mei\n", "no-stereo")
+    assert "CI" in stock
+    assert CD3I not in stock
+    (tmp_path / "b.smi").write_text("INQOMBQAUSQDDS-FIBGUPNXSA-N d3\n")
+    assert CD3I in read_stock(tmp_path / "b.smi", "no-stereo")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("N/A", "2"),
+        ("on request", "900"),
+        ("in 2 weeks", "3"),
+        ("", "3"),
+        ("nan", "1000 EUR"),
+        ("1,200", "900"),
+        ("1 200.50 EUR", "$900"),
+        ("EUR 12", "3,50 €/g"),
+        ("0.5", "0.25"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_lowest_price_that_is_a_number_counts(
+    tmp_path: Path, first: str, second: str, turned: bool
+) -> None:
+    rows = [f'CCO,first,"{first}"', f'OCC,second,"{second}"']
+    table = "\n".join(["smiles,name,price", *rows[:: -1 if turned else 1]])
+    stock = stock_of(tmp_path, table, name="a.csv")
+    assert (stock.get("CCO"), stock.price("CCO")) == ("second", second)
+
+
+def test_columns_of_a_stock_have_options_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("cat_structure,sku,eur\nOCC,e1,3\n")
+    refused("--stock-column", read_stock, path)
+    named = {"stock_column": "cat structure", "stock_id_column": "sku"}
+    stock = read_stock(path, **named, stock_price_column="EUR")
+    assert (stock.get("CCO"), stock.price("CCO")) == ("e1", "3")
+    for option in (*named, "stock_price_column"):
+        refused(
+            f"^{option} is 'none': expected a column of",
+            read_stock,
+            path,
+            **{**named, option: "none"},
+        )
+        (tmp_path / "a.smi").write_text("CCO ethanol")
+        refused(f"^{option} is 'x': expected none", read_stock, tmp_path / "a.smi", **{option: "x"})
+    (tmp_path / "a.json").write_text('[{"mol": "OCC", "eur": 3}]')
+    stock = read_stock(tmp_path / "a.json", stock_column="mol", stock_price_column="eur")
+    assert stock.price("CCO") == "3"
 
 
 def test_numbers_by_molecule_are_prices(tmp_path: Path) -> None:

@@ -78,6 +78,50 @@ def test_a_molecule_that_cannot_be_read_is_warned_of_once_a_reason(
         assert fault in message
 
 
+def test_a_search_without_routes_says_why_it_ended(retro: Model) -> None:
+    target = Query("CC(=O)Nc1ccccc1")
+    limits = {"seconds": 600.0, "expansions": 3}
+    plans = {
+        why: Planner(backward(retro), ["CC(=O)Cl"], SearchLimits(**limits | own), algorithm).plan(
+            target
+        )
+        for why, own, algorithm in (
+            ("out of expansions", {}, "retro-star"),
+            ("out of time", {"seconds": 0.0}, "retro-star"),
+            ("nothing left", {"max_steps": 1}, "retro-star"),
+            ("nothing left, in sets", {"max_steps": 1}, "mcts"),
+        )
+    }
+    for why, plan in plans.items():
+        assert (plan.outcome, plan.error) == ("not solved", None)
+        assert plan.stopped.startswith(why.partition(",")[0])
+    lacked = {why: plan.missing for why, plan in plans.items()}
+    assert lacked["nothing left"] == lacked["nothing left, in sets"] == ("Nc1ccccc1",)
+    assert lacked["out of time"] == (target.smiles,)
+    found = Planner(backward(retro), ["CC(=O)Cl", "Nc1ccccc1"], SearchLimits()).plan(target)
+    assert (found.outcome, found.stopped, found.missing) == ("solved", "", ())
+
+
+def test_a_route_names_racemic_reactants_and_what_is_bought(retro: Model, tmp_path: Path) -> None:
+    (tmp_path / "a.smi").write_text("CC(=O)Cl\nOC(C)c1ccccc1 flat\n")
+    target = Query("CC(=O)O[C@H](C)c1ccccc1")
+    limits = SearchLimits(routes=1, seconds=600, expansions=30)
+    plan = Planner(backward(retro), read_stock(tmp_path / "a.smi", "no-stereo"), limits).plan(
+        target
+    )
+    assert plan.bought == {"C[C@@H](O)c1ccccc1": "CC(O)c1ccccc1"}
+    model = BackwardModel(expander=Expander(retro), default_num_results=10, use_cache=True)
+    flat = ["CC(=O)Cl", "CC(O)c1ccccc1"]
+    limits = SearchLimits(max_steps=1, seconds=600)
+    plan = Planner(model, flat, limits).plan(Query("CC(=O)O[C@@H](C)c1ccccc1"))
+    assert [step.racemic for step in plan.routes[0].steps] == [("CC(O)c1ccccc1",)]
+
+
+def test_ten_steps_in_a_row_are_searched_by_default(retro: Model) -> None:
+    planner = Planner(backward(retro), ["C"], SearchLimits())
+    assert planner._search.max_expansion_depth == 2 * 10  # molecules and reactions
+
+
 def test_reset_keeps_the_cache_of_answers(retro: Model) -> None:
     model = backward(retro)
     for _ in range(2):

@@ -113,6 +113,21 @@ class InputFlags:
 
 
 @dataclass(frozen=True)
+class StockFlags:
+    """The columns of a stock that is a table."""
+
+    stock_column: str | None = setting(
+        None, "The stock's column of SMILES or InChIKeys; found if not given."
+    )
+    stock_id_column: str | None = setting(
+        None, "The stock's column, or SDF field, of names; by default id or name."
+    )
+    stock_price_column: str | None = setting(
+        None, "The stock's column of prices; by default price, ppg, price_per_gram or cost."
+    )
+
+
+@dataclass(frozen=True)
 class OutputFlags:
     """The output and its format."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
@@ -108,12 +109,15 @@ def run(
     unit: str = "queries",
     count: Callable[[], int | None] = lambda: None,
     quiet: bool = False,
+    outcome: Callable[[AnswerT], str] | None = None,
+    outcomes: Sequence[str] = (),
 ) -> int:
     """Write the answers to all unanswered queries, and print their number to standard error.
 
     answer: returns the answers to queries, in their order; `done` is the number before them.
     count: about how many queries there are, for the progress, if results go to a file.
     quiet: print nothing if every query was answered.
+    outcome: one of `outcomes`, of which the numbers are printed, for an answer without an error.
 
     Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot
     be read, or `answer` raises ValueError.
@@ -130,8 +134,7 @@ def run(
         elif not sys.stderr.isatty():
             answers = told(answers, unit, count, before)
         with nullcontext() if is_stream(output) else resumable():
-            for _ in answers:
-                pass
+            kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
     progress = results.progress
     if progress.failed or not quiet:
         seconds = f"in {perf_counter() - began:.1f} s"
@@ -139,11 +142,12 @@ def run(
             new = progress.done - before
             seconds = f"{new} of them now, {seconds}" if new else "nothing was left to do"
         why = '; each has its "error" in ' + ("the output" if is_stream(output) else output)
-        print_err(
-            f"{progress.done - progress.failed} of {progress.done} {unit} answered, "
-            f"{progress.refused} refused, {progress.failed - progress.refused} failed, {seconds}"
-            f"{why if progress.failed else ''}"
-        )
+        answered = f"{progress.done - progress.failed} of {progress.done} {unit} answered"
+        if outcomes:
+            now = " now" if before else ""
+            answered += f":{now} " + ", ".join(f"{kinds[each]} {each}" for each in outcomes)
+        failed = f"{progress.refused} refused, {progress.failed - progress.refused} failed"
+        print_err(f"{answered}, {failed}, {seconds}{why if progress.failed else ''}")
     return 1 if progress.failed else 0
 
 

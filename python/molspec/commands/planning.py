@@ -17,6 +17,7 @@ from molspec.commands.flags import (
     ModelFlags,
     OutputFlags,
     ProcessesFlag,
+    StockFlags,
     with_flags,
 )
 from molspec.common.console import (
@@ -28,7 +29,7 @@ from molspec.common.console import (
 )
 from molspec.common.fields import check_count, setting
 from molspec.files import OutputContext, Query
-from molspec.planners.routes import Plan, SearchLimits
+from molspec.planners.routes import OUTCOMES, Plan, SearchLimits
 
 if TYPE_CHECKING:
     from molspec.planners.stock import Stock
@@ -91,6 +92,7 @@ def plan_command(
     output: PlanFlags,
     processes: ProcessesFlag = "1",
     source: InputFlags,
+    columns: StockFlags,
     model: RetroFlags,
 ) -> None:
     """Find routes from purchasable molecules to targets. Syntheseus searches."""
@@ -114,7 +116,7 @@ def plan_command(
             from molspec.prediction.cache import AnswerCache
             from molspec.prediction.config import model_settings
 
-            for_sale = read_stock(stock, match)
+            for_sale = read_stock(stock, match, **asdict(columns))
             if for_sale.bad_entries:
                 names = ", ".join(map(str, stock))
                 print_err(
@@ -143,6 +145,7 @@ def plan_command(
                     **asdict(limits),
                     "keep_salts": source.keep_salts,
                     "stock": _digest(for_sale),
+                    "match": for_sale.match,
                     "format": form,
                 },
                 {**reads, "--cache": cache},
@@ -177,12 +180,14 @@ def plan_command(
             unit="targets",
             count=opened.count,
             quiet=output.output_name == STANDARD and not source.input_names,
+            outcome=lambda plan: plan.outcome,
+            outcomes=OUTCOMES,
         )
     raise typer.Exit(status)
 
 
 def _digest(stock: Stock) -> str:
     """A number that differs between stocks and does not depend on their order."""
-    every = (*stock.items(), *stock.prices.items())
+    every = (*stock.items(), *stock.prices.items(), *stock.salts.items())
     entries = (blake2b(repr(entry).encode(), digest_size=16) for entry in every)
     return f"{sum(int(each.hexdigest(), 16) for each in entries) % 2**128:032x}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from molspec.commands.flags import Given, ModelFlags, with_flags
+from molspec.commands.flags import Given, ModelFlags, StockFlags, with_flags
 from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
 from molspec.common.workers import MOST
 from molspec.server.limits import Limits
@@ -80,6 +81,7 @@ def serve_command(
         bool, typer.Option("--access-log", help="Log a line for each request, without its body.")
     ] = False,
     *,
+    columns: StockFlags,
     model: Annotated[dict[str, Any], Given(ModelFlags, ("device", "dtype", "threads"))],
     limits: Limits,
 ) -> None:
@@ -101,6 +103,7 @@ def serve_command(
             access_log=access_log,
             stock=stock or (),
             match=match,
+            columns=asdict(columns),
         )
         tell = partial(_print_address, [name for name, _ in settings.models])
         with listen(host, port) as taken:

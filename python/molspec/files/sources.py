@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -53,11 +53,15 @@ _TITLE = "smiles"
 
 
 class QueryFile:
-    """A file of queries that is open. It can be read once."""
+    """A file of queries that is open. It can be read once.
+
+    options: the names of the options that name its columns, where they differ.
+    """
 
     def __init__(self, name: str, form: str, lines: Iterator[str]) -> None:
         self.name = name
         self.form = form
+        self.options: Mapping[str, str] = {}
         self._lines = lines
 
     def queries(
@@ -88,16 +92,15 @@ class QueryFile:
             return self._of_texts()
         if self.form in ("csv", "tsv"):
             return self._of_table(column, name_column, task, copied, optional)
-        if copied:
-            raise ValueError(
-                f"copy_column is {copied[0]!r}: expected none, {self.name} is not a table"
-            )
-        if column is not None:
-            raise ValueError(f"column is {column!r}: expected none, {self.name} is not a table")
+        for option, name in (("copy_column", (*copied, None)[0]), ("column", column)):
+            if name is not None:
+                option = self._called(option)
+                raise ValueError(f"{option} is {name!r}: expected none, {self.name} is not a table")
         if self.form == "sdf":
             return read_records(self._lines, self.name, name_column)
         if name_column is not None:
-            raise ValueError(f"id_column is {name_column!r}: expected none, {self.name} has none")
+            option = self._called("id_column")
+            raise ValueError(f"{option} is {name_column!r}: expected none, {self.name} has none")
         if self.form == "rxn":
             return self._of_reactions(task)
         if self.form == "smi" and task is not None and self._has_reactions():
@@ -229,13 +232,19 @@ class QueryFile:
         rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
         header, (index, *_), rows = find_columns(
             rows,
-            lambda header: [find_query_column(self.name, header, column, task)],
+            lambda header: [
+                find_query_column(self.name, header, column, task, self._called("column"))
+            ],
             by_content=column is None and task is not None,
         )
         beside = reagents_column(header, index) if task == "product" and column is None else None
-        names = _name_column(self.name, header, name_column)
+        if name_column is None:
+            names = first_column(header, NAME_COLUMNS)
+        else:
+            names = choose_column(self.name, header, self._called("id_column"), name_column, ())
         further: list[int | None] = [
-            choose_column(self.name, header, "copy_column", name, ()) for name in copied
+            choose_column(self.name, header, self._called("copy_column"), name, ())
+            for name in copied
         ]
         if optional:
             further.append(first_column(header, optional))
@@ -250,6 +259,9 @@ class QueryFile:
             )
             for _, cells in rows
         )
+
+    def _called(self, option: str) -> str:
+        return self.options.get(option, option)
 
     def count(self) -> int | None:
         """About how many queries there are; None if the file cannot be read twice."""
@@ -267,27 +279,23 @@ class QueryFile:
 
 
 def find_query_column(
-    where: str, header: Sequence[str], column: str | None, task: Task | None
+    where: str, header: Sequence[str], column: str | None, task: Task | None, option: str = "column"
 ) -> int:
     """The column of a table's queries: `column`, or one that its names or the task decide.
+
+    option: the name of the option that names it, for errors.
 
     Raises ValueError if there is no such column.
     """
     # A column `source` may be where a molecule is from.
     keys = _KEY_COLUMNS if task is None else ()  # of a stock
     defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
-    return choose_column(where, header, "column", column, defaults)
+    return choose_column(where, header, option, column, defaults)
 
 
 def _words(line: str) -> list[str]:
     """What tabs separate in a line, or white space if it has no tab."""
     return [word.strip() for word in line.split("\t")] if "\t" in line else line.split()
-
-
-def _name_column(where: str, header: Sequence[str], name: str | None) -> int | None:
-    if name is not None:
-        return choose_column(where, header, "id_column", name, ())
-    return first_column(header, NAME_COLUMNS)
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from molspec.planners.routes import Plan, Route, Step
 
 #: Columns of a table: a row a target, with its likeliest route.
 _COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "note", "error")
+#: Said of a reactant without a configuration that its product has.
+_RACEMIC = "racemic or unspecified"
 
 
 def text(plan: Plan, context: OutputContext) -> str:
@@ -26,7 +28,8 @@ def text(plan: Plan, context: OutputContext) -> str:
         lines.append(f"   route {rank}: {_title(route)}")
         for number, step in enumerate(route.steps, start=1):
             percent = 100 * math.exp(step.log_prob)
-            lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}")
+            racemic = "".join(f"  {_RACEMIC}: {each}" for each in step.racemic)
+            lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}{racemic}")
         bought = (
             f"{leaf} ({about})" if (about := _about(leaf, plan)) else leaf for leaf in route.leaves
         )
@@ -35,9 +38,9 @@ def text(plan: Plan, context: OutputContext) -> str:
 
 
 def _about(smiles: str, plan: Plan) -> str:
-    """The name and the price of a molecule to buy."""
-    price = plan.prices.get(smiles)
-    about = (plan.names.get(smiles), price and f"price {price}")
+    """The name and the price of a molecule to buy, and what is bought if it is another one."""
+    price, bought = plan.prices.get(smiles), plan.bought.get(smiles)
+    about = (plan.names.get(smiles), price and f"price {price}", bought and f"bought as {bought}")
     return one_line(", ".join(filter(None, about)))
 
 
@@ -53,7 +56,9 @@ def trees(plan: Plan, context: OutputContext) -> str:
         target = route.steps[-1].product if route.steps else plan.query.smiles
         tree = _node(target, {step.product: step for step in route.steps})
         found.append({**tree, "scores": {"log_prob": route.log_prob}})
-    about = {"id": plan.identifier, "target": plan.query.smiles, "error": plan.error}
+    every = plan.to_json()
+    told = ("id", "target", "bought", "stopped", "missing", "error")
+    about = {name: every[name] for name in told}
     return json.dumps({**about, "trees": found}) + "\n"
 
 
@@ -66,7 +71,11 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
             "type": "reaction",
             "smiles": f"{molecule}>>{'.'.join(step.reactants)}",  # as a retro step, like theirs
             "is_reaction": True,
-            "metadata": {"log_prob": step.log_prob, "policy_probability": math.exp(step.log_prob)},
+            "metadata": {
+                "log_prob": step.log_prob,
+                "policy_probability": math.exp(step.log_prob),
+                "racemic": list(step.racemic),
+            },
             "children": [_node(each, steps) for each in step.reactants],
         }
         node["children"] = [reaction]
@@ -76,12 +85,14 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
 def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
     """A target and its likeliest route; score is the log_prob of the route."""
     steps = score = route = ""
+    remarks = list(filter(None, (plan.note, _stopped(plan))))
     if plan.routes:
         best = plan.routes[0]
+        remarks += plan.remarks(best)
         steps, score = str(len(best.steps)), repr(best.log_prob)
         route = " ".join(step.reaction for step in best.steps)
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
-    return [(*first, f"{plan.seconds:.3f}", score, route, plan.note, plan.error or "")]
+    return [(*first, f"{plan.seconds:.3f}", score, route, "; ".join(remarks), plan.error or "")]
 
 
 def head(context: OutputContext) -> str:
@@ -112,7 +123,9 @@ def section(plan: Plan, context: OutputContext) -> str:
     return "\n".join([*parts, "</div></section>\n"])
 
 
-def _tree(molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan) -> Iterator[str]:
+def _tree(
+    molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan, racemic: bool = False
+) -> Iterator[str]:
     """A molecule, with an arrow from the trees of its reactants."""
     yield '<div class="tree">'
     made = molecule in steps
@@ -120,12 +133,13 @@ def _tree(molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan) -> I
         number, step = steps[molecule]
         yield '<div class="reactants">'
         for reactant in step.reactants:
-            yield from _tree(reactant, steps, plan)
+            yield from _tree(reactant, steps, plan, reactant in step.racemic)
         percent = 100 * math.exp(step.log_prob)
         yield f'</div><div class="arrow"><span class="label">step {number}</span>'
         yield f'<b>&rarr;</b><span class="label">{percent:.1f} %</span></div>'
     about = _about(molecule, plan)
-    label = "" if made else escape(f"to buy{about and ': '}{about}")
+    labels = ["" if made else f"to buy{about and ': '}{about}", _RACEMIC * racemic]
+    label = escape("; ".join(filter(None, labels)))
     yield f'<div class="molecule"><span class="label">{label}</span>'
     yield from report.drawn(molecule)
     yield "</div></div>"
@@ -140,14 +154,19 @@ def _found(plan: Plan) -> str:
         return f"error: {plan.error}"
     work = f"{_count(plan.expansions, 'molecule')} expanded in {plan.seconds:.2f} s"
     if plan.is_in_stock:
-        return "in stock" + "".join(
-            f" ({_about(it, plan)})" for it in {**plan.names, **plan.prices}
-        )
+        sold = {**plan.names, **plan.prices, **plan.bought}
+        return "in stock" + "".join(f" ({_about(it, plan)})" for it in sold)
     if not plan.routes:
-        return f"no route found, {work}"
+        return f"no route found, {work}{': ' * bool(plan.stopped)}{_stopped(plan)}"
     least = f" of at least {100 * plan.min_share:g} % of the likeliest one's probability"
     first = "" if plan.first_seconds is None else f", the first after {plan.first_seconds:.2f} s"
     return f"{_count(len(plan.routes), 'route')}{least if plan.min_share else ''}{first}, {work}"
+
+
+def _stopped(plan: Plan) -> str:
+    """Why there is no route, and the molecules that the best attempt lacked."""
+    missing = f"not for sale: {', '.join(plan.missing)}" if plan.missing else ""
+    return "; ".join(filter(None, (plan.stopped, missing)))
 
 
 def _count(number: int, noun: str) -> str:

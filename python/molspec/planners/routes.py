@@ -12,14 +12,21 @@ from molspec.common.fields import check_counts, setting
 from molspec.common.workers import DIED
 from molspec.files import Query
 
+#: What becomes of targets.
+OUTCOMES = ("solved", "in stock", "not solved")
+
 
 @dataclass(frozen=True)
 class Step:
-    """A reaction, all in canonical SMILES; log_prob is the model's of these reactants."""
+    """A reaction, all in canonical SMILES; log_prob is the model's of these reactants.
+
+    racemic: reactants without a configuration that their product has at the same atoms.
+    """
 
     product: str
     reactants: tuple[str, ...]
     log_prob: float
+    racemic: tuple[str, ...] = ()
 
     @property
     def reaction(self) -> str:
@@ -76,7 +83,12 @@ class Route:
             "log_prob": self.log_prob,
             "leaves": list(self.leaves),
             "steps": [
-                {"reaction": step.reaction, "log_prob": step.log_prob} for step in self.steps
+                {
+                    "reaction": step.reaction,
+                    "log_prob": step.log_prob,
+                    "racemic": list(step.racemic),
+                }
+                for step in self.steps
             ],
         }
 
@@ -99,7 +111,7 @@ class SearchLimits:
         0.01, "Drop routes below this share of the likeliest one's probability."
     )
     max_steps: int | None = setting(
-        None, "Maximum steps: in a row for retro-star (default 5), in all for mcts (20)."
+        None, "Maximum steps: in a row for retro-star (default 10), in all for mcts (20)."
     )
     exclude_target: bool = setting(False, "Plan a target that is in stock all the same.")
     keep_bonds: str = setting(
@@ -150,6 +162,8 @@ class Plan:
 
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
     first route, if there is one. names, prices: of the molecules to buy, if the stock has them.
+    bought: the SMILES, or the InChIKey, of what is bought for such a molecule if it is another one.
+    stopped: why a search without routes ended. missing: the molecules that its best attempt lacked.
     min_share: the least probability of a route, as a share of the likeliest one's. note: the SMILES
     that was searched for in place of the query, and why; the bonds to keep and to break.
     """
@@ -162,6 +176,9 @@ class Plan:
     first_seconds: float | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, str] = field(default_factory=dict)
+    bought: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    missing: tuple[str, ...] = ()
     error: str | None = None
     min_share: float = 0.0
     note: str = ""
@@ -181,6 +198,21 @@ class Plan:
         """Whether the target is in stock."""
         return any(not route.steps for route in self.routes)
 
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`; errors are counted apart."""
+        solved, in_stock, unsolved = OUTCOMES
+        return in_stock if self.is_in_stock else solved if self.routes else unsolved
+
+    def remarks(self, route: Route) -> list[str]:
+        """What a chemist must know of a route beside its steps, in words."""
+        bought = {leaf: self.bought.get(leaf) for leaf in route.leaves or self.bought}
+        racemic = [(each, step.product) for step in route.steps for each in step.racemic]
+        return [
+            *(f"{leaf} is bought as {other}" for leaf, other in bought.items() if other),
+            *(f"{each} is racemic or unspecified, {product} is not" for each, product in racemic),
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {
@@ -192,6 +224,9 @@ class Plan:
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
             "names": dict(self.names),
             "prices": dict(self.prices),
+            "bought": dict(self.bought),
+            "stopped": self.stopped or None,
+            "missing": list(self.missing),
             "min_share": self.min_share,
             "note": self.note or None,
             "error": self.error,

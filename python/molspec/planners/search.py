@@ -22,12 +22,15 @@ from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.files import Query, prepare_query
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
+from molspec.planners.racemates import with_racemates
 from molspec.planners.routes import Plan, Route, SearchLimits, Step
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel
 from molspec.prediction.results import ALL_DROPPED
 from molspec.text import canonical_query, canonicalise
 
+#: Steps in a row of Retro*; Syntheseus' own 5 hide routes of drugs.
+_MAX_STEPS = 10
 #: The growth of a search's graph before its routes are counted again.
 _GROWTH = 1.25
 
@@ -128,7 +131,7 @@ class _Mcts(_Search, MolSetMCTS):
 class _Inventory(BaseMolInventory):
     """The stock with Syntheseus' interface; not copied, so that processes share it.
 
-    excluded: a molecule's key that it does not sell.
+    excluded: a molecule that it does not sell.
     """
 
     excluded: str | None = None
@@ -138,12 +141,13 @@ class _Inventory(BaseMolInventory):
 
     def is_purchasable(self, mol: Molecule) -> bool:
         """Whether the stock has the molecule, and buying it helps."""
-        is_sold = mol.smiles in self._stock and not must_be_made(mol)
-        return is_sold and (self.excluded is None or self._stock.key(mol.smiles) != self.excluded)
+        if self.excluded is not None and self._stock.is_same(mol.smiles, self.excluded):
+            return False
+        return mol.smiles in self._stock and not must_be_made(mol)
 
 
 #: Syntheseus' Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, with
-#: its settings.
+#: its settings but for the steps in a row.
 _ALGORITHMS = {
     "retro-star": (_RetroStar, SearchAlgorithmClass.retro_star),
     "mcts": (_Mcts, SearchAlgorithmClass.mcts),
@@ -176,7 +180,8 @@ class Planner:
             config.limit_reaction_model_calls = limits.expansions
         if limits.max_steps is not None:
             config.mcts_config.max_expansion_depth = limits.max_steps
-            config.retro_star_config.max_expansion_depth = 2 * limits.max_steps  # with reactions
+        in_a_row = limits.max_steps or _MAX_STEPS
+        config.retro_star_config.max_expansion_depth = 2 * in_a_row  # with reactions
         stock = stock if isinstance(stock, Stock) else Stock(stock)
         self.limits = limits
         self._keep_salts = keep_salts
@@ -207,13 +212,13 @@ class Planner:
         except ValueError as error:
             return Plan(number, query, error=str(error))
         note = "; ".join(filter(None, (prepared.note, limits.aims)))
-        self._inventory.excluded = self._stock.key(target) if limits.exclude_target else None
+        self._inventory.excluded = target if limits.exclude_target else None
         search = self._search
         search.begin(limits)
         began = perf_counter()
         graph, _ = search.run_from_mol(root)
         seconds = perf_counter() - began
-        routes = tuple(search.routes(graph))
+        routes = tuple(map(with_racemates, search.routes(graph)))
         if not routes and self._model.num_calls():  # that it cannot read the target, if so
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
             if answer.error not in (None, ALL_DROPPED):
@@ -228,9 +233,47 @@ class Planner:
             None if search.first is None else search.first - began,
             {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
             prices={leaf: price for leaf in bought if (price := self._stock.price(leaf))},
+            bought={leaf: other for leaf in bought if (other := self._stock.bought(leaf))},
+            stopped="" if routes else self._why(seconds),
+            missing=() if routes else _missing(graph.root_node, graph)[-1],
             min_share=limits.min_share,
             note=note,
         )
+
+    def _why(self, seconds: float) -> str:
+        """Why the search ended without a route."""
+        if self.limits.expansions is not None and self._model.num_calls() >= self.limits.expansions:
+            return "out of expansions"
+        if seconds >= self.limits.seconds:
+            return "out of time"
+        return "nothing left to expand"
+
+
+def _missing(node: Any, graph: Any) -> tuple[int, float, tuple[str, ...]]:
+    """What is not for sale of the attempt that lacks least: its number, the cost, the molecules.
+
+    The graph is as for `_ways`.
+    """
+    if node.has_solution:
+        return 0, 0.0, ()
+    found = []
+    for child in graph.successors(node):
+        count, cost, lacked = _missing(child, graph)
+        if not isinstance(node, AndNode):
+            is_reaction = isinstance(child, AndNode)
+            reaction = (
+                child.reaction if is_reaction else graph._graph.edges[node, child]["reaction"]
+            )
+            cost -= _step(reaction).log_prob
+        found.append((count, cost, lacked))
+    if isinstance(node, AndNode):
+        lacked = tuple(dict.fromkeys(each for *_, part in found for each in part))
+        return len(lacked), sum(cost for _, cost, _ in found), lacked
+    if found:
+        return min(found)
+    molecules = [node.mol] if hasattr(node, "mol") else sorted(node.mols)
+    lacked = tuple(each.smiles for each in molecules if not each.metadata.get("is_purchasable"))
+    return len(lacked), 0.0, lacked
 
 
 #: The log-prob of steps, and the steps; if a molecule has two steps, the first one is used.

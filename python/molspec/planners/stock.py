@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.common.tables import COMPRESSED, open_bytes
-from molspec.files import open_source
+from molspec.files import Query, open_source
 from molspec.files.sources import QueryFile
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 from molspec.text.salts import main_component
@@ -27,22 +27,35 @@ _ORGANIC = Chem.MolFromSmarts("[#6;!H0,$([#6]~[#6])]")
 #: How molecules match: by canonical SMILES; by InChIKey; by its part without stereo; by RDKit's
 #: canonical tautomer.
 Match = Literal["exact", "inchikey", "no-stereo", "tautomer"]
-#: The length of its part of atoms and bonds.
+#: The length of an InChIKey's part of atoms and bonds; the next part without stereo and isotopes.
 _SKELETON = 14
+_NO_ISOTOPES = "-UHFFFAOY"
 _KEYS = INCHIKEY.pattern.encode()
 #: Columns of prices; the first one counts.
 _PRICES = ("price", "ppg", "price_per_gram", "cost")
+#: A price that is a number: with a currency and a unit, groups of thousands, a decimal comma.
+_PRICE = re.compile(
+    r"(?:[A-Z]{3}|[^\w\s.,-])?\s*(?P<whole>\d{1,3}(?:[, ']\d{3})+|\d+)(?:[.,](?P<part>\d+))?"
+    r"\s*(?:[A-Za-z]{3}|[^\w\s])?(?:\s*/\s*\w+)?"
+)
+_GROUPS = str.maketrans("", "", ", '")
+#: The options of the stock's columns, by those of any file.
+_COLUMNS = {
+    "column": "stock_column",
+    "id_column": "stock_id_column",
+    "copy_column": "stock_price_column",
+}
 
 
 class Stock(dict[str, str]):
-    """Names by what molecules match by, "" if one has none; asked for by canonical SMILES.
+    """Names of the molecules for sale, "" if one has none, by canonical SMILES or InChIKey.
 
-    Unless they match exactly, a name has the SMILES, or the InChIKey, of what is bought.
+    The exact molecule is bought if it is for sale; otherwise the cheapest one that matches. Of
+    several entries of a molecule the cheapest counts. A price that is not a number is the dearest.
 
-    An organic salt also serves as its molecule without counter-ions, which is named after it: then
-    the name has the SMILES of what is bought.
+    An organic salt also serves as its molecule without counter-ions, which is named after it.
 
-    prices: as the stock has them, by what molecules match by.
+    prices: as the stock has them; salts: what is bought for such a molecule; both by molecule.
     entries: the number of entries read; bad_entries: the number of those that are not molecules;
         first_bad: the number and text of the first of them.
     """
@@ -55,36 +68,75 @@ class Stock(dict[str, str]):
     def __init__(self, molecules: Iterable[str] = ()) -> None:
         super().__init__(dict.fromkeys(molecules, ""))
         self.prices: dict[str, str] = {}
+        self.salts: dict[str, str] = {}
+        #: The molecules that match loosely, by what they match by: of several the cheapest.
+        self._matching: dict[str, str] = {}
 
     def __contains__(self, smiles: object) -> bool:
         """Whether a molecule that matches is for sale."""
-        return super().__contains__(self.key(smiles) if isinstance(smiles, str) else smiles)
+        return isinstance(smiles, str) and self._found(smiles) is not None
 
     def get(self, smiles: str, default: Any = None) -> Any:
         """The name of what is bought for a molecule."""
-        return super().get(self.key(smiles), default)
-
-    def key(self, smiles: str) -> str:
-        """What the molecule matches by."""
-        return smiles if self.match == "exact" else _key(smiles, self.match)
+        found = self._found(smiles)
+        return default if found is None else self[found]
 
     def price(self, smiles: str) -> str:
         """The price of what is bought for a molecule, "" if it has none."""
-        return self.prices.get(self.key(smiles), "")
+        return self.prices.get(self._found(smiles) or "", "")
+
+    def bought(self, smiles: str) -> str:
+        """The SMILES, or the InChIKey, of what is bought for a molecule, "" if it is this one."""
+        found = self._found(smiles) or ""
+        bought = self.salts.get(found, found)
+        return "" if bought == smiles else bought
 
     def offer(self, smiles: str) -> str | None:
-        """The name and the price of what is bought, None if it is not for sale."""
+        """The name, the price and the SMILES of what is bought, None if it is not for sale."""
         if smiles not in self:
             return None
-        return ", ".join(filter(None, (self.get(smiles), self.price(smiles))))
+        bought = self.bought(smiles)
+        about = (self.get(smiles), self.price(smiles), bought and f"bought as {bought}")
+        return ", ".join(filter(None, about))
 
-    def add(self, smiles: str, name: str, price: str) -> None:
-        """Add a molecule unless one that matches has a name or a price already."""
-        key = self.key(smiles)
-        if not super().get(key) and key not in self.prices:
-            self[key] = name
-            if price:
-                self.prices[key] = price
+    def is_same(self, smiles: str, other: str) -> bool:
+        """Whether two molecules match."""
+        return smiles == other or not set(self._keys(smiles)).isdisjoint(self._keys(other))
+
+    def add(self, smiles: str, name: str, price: str, salt: str = "") -> None:
+        """Add a molecule unless it is there already and not dearer; salt: what is bought for it."""
+        if super().__contains__(smiles):
+            if self._rank(smiles) <= _rank(name, price, salt):
+                return
+            self.prices.pop(smiles, None)
+        self[smiles] = name
+        if price:
+            self.prices[smiles] = price
+        if salt:
+            self.salts[smiles] = salt
+        for key in self._keys(smiles):
+            cheapest = self._matching.get(key)
+            if cheapest is None or self._rank(smiles) < self._rank(cheapest):
+                self._matching[key] = smiles
+
+    def _found(self, smiles: str) -> str | None:
+        """The molecule of the stock that is bought for one; None if it is not for sale."""
+        if super().__contains__(smiles):
+            return smiles
+        return next(filter(None, map(self._matching.get, self._keys(smiles))), None)
+
+    def _keys(self, smiles: str) -> tuple[str, ...]:
+        return () if self.match == "exact" else _keys(smiles, self.match)
+
+    def _rank(self, smiles: str) -> tuple[float, bool, bool]:
+        return _rank(self[smiles], self.prices.get(smiles, ""), self.salts.get(smiles, ""))
+
+
+def _rank(name: str, price: str, salt: str) -> tuple[float, bool, bool]:
+    """Smaller for what is bought rather: the cheapest, no salt, one that has a name or a price."""
+    number = _PRICE.fullmatch(price)
+    value = number["whole"].translate(_GROUPS) + "." + (number["part"] or "0") if number else "inf"
+    return float(value), bool(salt), not (name or price)
 
 
 @lru_cache(1)
@@ -97,45 +149,74 @@ def _tautomers() -> Any:
 
 
 @lru_cache(1 << 16)
-def _key(smiles: str, match: Match) -> str:
-    """What a molecule matches by; its SMILES if RDKit finds nothing better."""
+def _keys(smiles: str, match: Match) -> tuple[str, ...]:
+    """What a molecule matches by, the strictest first; its SMILES if RDKit finds nothing better.
+
+    Without stereo, an InChIKey tells neither its isotopes: it matches molecules that have none.
+    """
     if INCHIKEY.fullmatch(smiles):
-        return smiles[:_SKELETON] if match == "no-stereo" else smiles
+        return (smiles, _skeleton(smiles)) if match == "no-stereo" else (smiles,)
     with quiet():
         if (molecule := read_smiles(smiles)) is None:
-            return smiles
+            return (smiles,)
         if match == "tautomer":
-            return write_smiles(_tautomers().Canonicalize(molecule))
+            return (write_smiles(_tautomers().Canonicalize(molecule)),)
         key = str(Chem.MolToInchiKey(molecule))  # type: ignore[no-untyped-call]
-    return (key[:_SKELETON] if match == "no-stereo" else key) or smiles
+        if match == "inchikey" or not key:
+            return (key or smiles,)
+        plain = str(Chem.MolToInchiKey(molecule, options="-SNon"))  # type: ignore[no-untyped-call]
+    return (key, plain, _skeleton(plain)) if _NO_ISOTOPES in plain else (key, plain)
 
 
-def read_stock(paths: Path | Sequence[Path], match: Match | None = None) -> Stock:
+def _skeleton(key: str) -> str:
+    """The atoms, bonds and charge of an InChIKey."""
+    return key[:_SKELETON] + key[-1]
+
+
+def read_stock(
+    paths: Path | Sequence[Path],
+    match: Match | None = None,
+    *,
+    stock_column: str | None = None,
+    stock_id_column: str | None = None,
+    stock_price_column: str | None = None,
+) -> Stock:
     """Read a stock: SMILES and names, .csv, .tsv, .sdf or .json, .gz and .xz too; .hdf5 of pandas.
 
     paths: a file, or several, which are one stock.
     match: by default exact, or by InChIKey if the first entry is one.
+    stock_column, stock_id_column, stock_price_column: of a table; found if not given.
 
-    Raises ValueError if no entry of a file is a molecule or a table has no column of SMILES,
-    OSError if a file cannot be read.
+    Raises ValueError if no entry of a file is a molecule or a table has no such column, OSError if
+    a file cannot be read.
     """
     stock = Stock()
-    served: dict[str, tuple[str, str]] = {}
+    salts: list[tuple[str, str, str, str]] = []
+    prices: dict[str, Any] = {"optional": _PRICES}
+    if stock_price_column is not None:
+        prices = {"copied": [stock_price_column]}
+    read = partial(QueryFile.queries, column=stock_column, name_column=stock_id_column, **prices)
     for path in [paths] if isinstance(paths, Path) else paths:
-        _read(path, match, stock, served)
-    for main, about in served.items():
-        if main not in stock:
+        _read(path, match, read, stock, salts)
+    own = set(stock)
+    for main, *about in salts:
+        if main not in own:
             stock.add(main, *about)
     return stock
 
 
 def _read(
-    path: Path, match: Match | None, stock: Stock, served: dict[str, tuple[str, str]]
+    path: Path,
+    match: Match | None,
+    read: Callable[[QueryFile], Iterator[Query]],
+    stock: Stock,
+    salts: list[tuple[str, str, str, str]],
 ) -> None:
-    """Add a file's entries to a stock, and to `served` the molecules that its salts serve as."""
+    """Add a file's entries to a stock, and to `salts` the molecules that its salts serve as."""
     usable = stock.entries - stock.bad_entries
     with _opened(path) as source:
-        for number, query in enumerate(source.queries(optional=_PRICES), start=1):
+        source.options = _COLUMNS
+        for number, query in enumerate(read(source), start=1):
             smiles = query.smiles.strip()
             if not smiles and query.error is None:
                 continue
@@ -150,16 +231,15 @@ def _read(
             stock.entries += 1
             is_usable = is_key and stock.match in ("inchikey", "no-stereo")
             canonical = smiles if is_usable else canonicalise(smiles)
-            if canonical is not None:
-                named = ", ".join(filter(None, (query.name, canonical)))
-                price = "".join(query.columns)
-                stock.add(canonical, query.name if stock.match == "exact" else named, price)
-                if "." in canonical and (main := _main(canonical)) is not None:
-                    served.setdefault(main, (named, price))
-            else:
+            if canonical is None:
                 stock.bad_entries += 1
                 bad = f"entry {number} of {path.name}, {smiles or query.error!r}"
                 stock.first_bad = stock.first_bad or bad
+                continue
+            price = "".join(query.columns)
+            stock.add(canonical, query.name, price)
+            if "." in canonical and (main := _main(canonical)) is not None:
+                salts.append((main, query.name, price, canonical))
     if stock.entries - stock.bad_entries == usable:
         bad = f"; {stock.first_bad} is none to RDKit" if stock.bad_entries else ""
         raise ValueError(f"{path}: expected molecules for sale, found none{bad}")

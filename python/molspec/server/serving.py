@@ -7,7 +7,7 @@ import errno
 import logging
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from math import ceil
@@ -64,6 +64,8 @@ class ServerSettings:
     #: The files of molecules for sale, and how they match.
     stock: Sequence[Path] = ()
     match: Match | None = None
+    #: Of a table: `stock_column` and others, as `read_stock` takes them.
+    columns: Mapping[str, str | None] = field(default_factory=dict)
 
     def load(self, processes: int = 1) -> Start:
         """Read the stock and the models. Start them in this process, or in ones forked from it.
@@ -71,7 +73,7 @@ class ServerSettings:
         Raises ValueError if a model is broken or that many processes cannot share it, or if the
         stock has no molecules.
         """
-        stock = read_stock(self.stock, self.match) if self.stock else None
+        stock = read_stock(self.stock, self.match, **self.columns) if self.stock else None
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
         for model in loaded.values():
             model.check_processes(processes)

@@ -94,8 +94,8 @@ def _answered(
         if len(table) and not len(learned):
             finished = sum(text is not None for text in answers)
             raise ValueError(
-                f"{described['teacher']} finished {finished} of {len(answers)} answers, which leave "
-                f"no pair for {split}: expected some; does the model belong to the data?"
+                f"{described['teacher']} finished {finished} of {len(answers)} answers, which "
+                f"leave no pair for {split}: expected some; does the model belong to the data?"
             )
         description[split] = _counts(data.description[split], learned)
         tables.append(learned)

@@ -272,9 +272,9 @@ async function plan() {
 
 function showPlan(found) {
   const looked = `${found.expansions} molecules looked at in ${found.seconds.toFixed(0)} s`;
-  const name = Object.values(found.names)[0];
+  const name = [...Object.values(found.names), ...Object.values(found.bought).map((each) => `bought as ${each}`)].join(", ");
   if (found.error) $("form-error").textContent = found.error;
-  else if (!found.routes.length) $("form-error").textContent = `No route from molecules for sale was found: ${looked}.`;
+  else if (!found.routes.length) $("form-error").textContent = `No route from molecules for sale was found: ${[looked, found.stopped].filter(Boolean).join(", ")}.${found.missing.length ? ` Not for sale: ${found.missing.join(", ")}.` : ""}`;
   else if (!found.routes[0].steps.length) $("form-error").textContent = `The target is for sale${name ? `: ${name}` : ""}.`;
   else {
     remember();
@@ -290,13 +290,13 @@ function planned(route) {
   const made = new Map();
   for (const each of route.steps) {
     const [reactants, product] = each.reaction.split(">>");
-    made.set(product, { reactants, log_prob: each.log_prob });
+    made.set(product, { reactants, log_prob: each.log_prob, racemic: each.racemic });
   }
   const model = [...models.values()].find((each) => each.task === "retro").name;
   const stepOf = (smiles) => {
-    const { reactants, log_prob } = made.get(smiles);
+    const { reactants, log_prob, racemic } = made.get(smiles);
     const molecules = reactants.split(".").map((each) => ({ smiles: each, step: made.has(each) ? stepOf(each) : null }));
-    return { smiles, model, answers: [{ smiles: reactants, canonical: reactants, log_prob, finished: true, chosen: true, molecules }] };
+    return { smiles, model, answers: [{ smiles: reactants, canonical: reactants, log_prob, finished: true, racemic, chosen: true, molecules }] };
   };
   return { ...stepOf(route.steps.at(-1).reaction.split(">>")[1]), score: route.log_prob };
 }
@@ -406,6 +406,7 @@ function answerView(step, answer, point) {
       ? h("p", { class: "error" }, answer.finished ? "not a molecule to RDKit" : "unfinished")
       : h("div", { class: "molecules" }, ...(answer.molecules ?? []).map((molecule) => moleculeView(step, answer, molecule, name))),
     answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${percent(answer.check)}`),
+    answer.racemic?.length ? h("p", { class: "check" }, `Racemic or unspecified: ${answer.racemic.join(", ")}`) : null,
     answer.gives ? h("p", { class: "check" }, `First answer instead: ${percent(answer.gives.log_prob)}`, h("code", {}, answer.gives.smiles)) : null,
     h("code", {}, text),
   );
@@ -475,6 +476,7 @@ function plain(step) {
       finished: answer.finished,
       check: answer.check ?? null,
       gives: answer.gives ?? null,
+      racemic: answer.racemic ?? [],
       chosen: rank === step.chosen,
       molecules: (answer.molecules ?? []).map((molecule) => ({
         smiles: molecule.smiles,
