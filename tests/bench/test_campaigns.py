@@ -5,16 +5,13 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
 import molspec
-from molspec import Model, PredictOptions, checkpoints
-from molspec.drafting import LookAhead, NoDraft, TreeDraft
+from molspec import PredictOptions
+from molspec.drafting import LookAhead
 from molspec.evaluation import Pair
-from own.drafters import Counts, Workload
-from own.known import Known, answers, fewest_calls, fewest_passes
 from tests import tiny
 
 Captured = pytest.CaptureFixture[str]
@@ -28,11 +25,6 @@ def run(name: str, *arguments: object) -> Any:
 def named(text: str) -> list[str]:
     """The first cells of the rows of all tables."""
     return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
-
-
-def curves(svg: str) -> int:
-    lines = ElementTree.fromstring(svg).iter()
-    return sum(each.get("stroke-width") == "2" for each in lines)
 
 
 def test_accuracy_counts_the_targets_found_and_draws_them(
@@ -56,17 +48,6 @@ def test_drafters_are_compared(tiny_model: str, table: str, capsys: Captured) ->
     assert named(text).count("none") == 1
     (none,) = (line for line in text.splitlines() if line.startswith("| none"))
     assert none.split("|")[3:6] == [" 1.0 ", " 0.0% ", " 0.0% "]
-
-
-def test_sampling_has_a_row_for_every_search_and_drafter(
-    tiny_model: str, table: str, capsys: Captured
-) -> None:
-    searches = ["greedy", "10 samples by rejection", "published beam of 3"]
-    flags = ["--rounds", "1", "--answers", "3", "--limit", "2", "--searches", *searches]
-    small = ["--small", tiny_model, "--smallest", tiny_model]
-    run("sampling", table, "--model", tiny_model, *small, *flags)
-    names = named(capsys.readouterr().out)
-    assert [names.count(name) for name in ("greedy", searches[2], "3")] == [8, 7, 4]
 
 
 def test_tables_are_printed_and_a_later_run_resumes(
@@ -131,37 +112,3 @@ def test_a_list_that_depends_on_its_batch_is_a_violation() -> None:
     found.results[0] = replace(found.results[0], predictions=(changed,))
     expected = ["n = 2, standard: 1 lists change at batch 2"]
     assert list(beams.violations(model, [found], 2)) == expected
-
-
-def test_learned_has_a_row_for_every_drafter_and_rule(table: str, tmp_path: Path) -> None:
-    spec_drafter = tiny.with_spec_drafter(k=10).spec_drafter
-    drafters = {"heads": tiny.with_heads().heads, "spec_drafter": spec_drafter}
-    models = [tmp_path / name / "model" for name in ("deep", "small")]
-    for model in models:
-        checkpoints.write(replace(tiny.checkpoint(), **drafters), model)
-    svg, output = tmp_path / "a.svg", tmp_path / "a.md"
-    few = "--timed 2 --rounds 1 --batches 1 3 --limit 3 --beams 2 --relaxed 2 --feed-forward 64"
-    run("learned", *models, table, *few.split(), "--svg", svg, "--output", output)
-    shown = ["tree", "heads", "tree+heads", "spec, k = 10", "tree+spec, k = 10"]
-    names = named(output.read_text())
-    assert {"none", *shown, "spec, k = 5", "knows the answer", "strict", "small"} <= set(names)
-    assert "spec, k = 15" not in names  # it was trained for fewer
-    assert names.count("beta 5, tau 6") == 2  # judged by the model, and by the drafter
-    assert curves(svg.read_text()) == 2 * len(["none", *shown, "knows the answer"])
-
-
-@pytest.mark.parametrize("nodes", [1, 5, 16])
-def test_a_drafter_that_knows_the_answers_needs_the_fewest_calls(nodes: int) -> None:
-    workload = Workload(Model(tiny.checkpoint()), tiny.QUERIES)
-    plain = workload.answers(NoDraft())
-    known = Known(answers(workload.model, plain), nodes)
-    assert workload.answers(known) == plain
-    found = [each.decoder_calls for each in Counts.of(workload, known).queries]
-    tree = Counts.of(workload, TreeDraft(nodes)).queries
-    assert found == [fewest_calls(each.emitted_tokens, nodes) for each in tree]
-    assert all(fewest <= each.decoder_calls for fewest, each in zip(found, tree, strict=True))
-
-
-def test_the_fewest_passes_of_a_beam_are_computed() -> None:
-    assert fewest_passes(nodes=480, steps=60, beam_size=10, node_budget=50, ahead=12) == 8
-    assert fewest_passes(nodes=100, steps=60, beam_size=10, node_budget=50, ahead=12) == 5

@@ -1,1 +1,0 @@
-"""Costs and savings of the drafters in a model's checkpoint."""
