@@ -179,13 +179,7 @@ def _memchecks(names: Sequence[str], limit: float) -> list[Step]:
     return [_sanitized("memcheck", f"memcheck-{name}", limit, name) for name in names]
 
 
-def _costs(folder: Path) -> Step:
-    """Compiles the small program of launch and barrier costs."""
-    nvcc = "nvcc -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a"
-    return Step("costs-compile", 40, tuple(f"{nvcc} {HERE}/costs.cu -o {folder}/costs".split()))
-
-
-def first(call: Call, folder: Path, names: Sequence[str]) -> None:
+def first(call: Call, names: Sequence[str]) -> None:
     """Is it right, and how fast is it? Times only of what is right."""
     del names
     import_it = "import torch, molspec; print(torch.__version__, torch.cuda.is_available())"
@@ -199,23 +193,18 @@ def first(call: Call, folder: Path, names: Sequence[str]) -> None:
         call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
     right &= call.run(Step("laws-bfloat16", 40))
     if right:
-        with_gpu = call.run(_costs(folder), tool="nvidia-smi")
-        if with_gpu and (folder / "costs").exists():
-            costs = f"'{folder}/costs' | tee -a '{folder}/results.jsonl'"
-            call.run(Step("costs", 20, ("bash", "-o", "pipefail", "-c", costs)))
         call.run(Step("real", 80))
         call.run(Step("times", 45))
         call.run(Step("host", 20))
         call.run(Step("kernels", 30))
     else:
-        for name in ("costs", "real", "times", "host", "kernels"):
+        for name in ("real", "times", "host", "kernels"):
             call.skip(name, "a check failed: see above")
     call.run(Step("laws-float32", 40), Step("laws-float16", 40))
 
 
-def second(call: Call, folder: Path, names: Sequence[str]) -> None:
+def second(call: Call, names: Sequence[str]) -> None:
     """What failed, again; what lies behind the times; larger shapes; sanitizers."""
-    del folder
     for name in names:
         call.run(Step(name, 45))
     call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
@@ -246,7 +235,7 @@ def main() -> int:
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     call = Call(folder, float(os.environ.get("SECONDS_IN_ALL", seconds)))
-    work(call, folder, arguments.part)
+    work(call, arguments.part)
     return call.end()
 
 

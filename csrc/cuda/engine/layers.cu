@@ -8,9 +8,9 @@ namespace molspec::cuda {
 namespace {
 
 // With fewer blocks of the wide kernel too many multiprocessors are idle. The narrow kernel's many
-// small blocks are then faster, although they read all weights four times as often. By
-// bench/gpu/cost.py an H200 takes 12 us for 16 to 128 wide blocks of 256 inner positions, and as
-// long for their narrow ones from 50 on.
+// small blocks are then faster, although they read all weights four times as often. Counted in the
+// machine code, an H200 takes 12 us for 16 to 128 wide blocks of 256 inner positions, and as long
+// for their narrow ones from 50 on.
 int64_t fewest_wide_blocks() {
   int device, multiprocessors;
   check_cuda(cudaGetDevice(&device), "device");
