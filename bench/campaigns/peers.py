@@ -153,8 +153,6 @@ def measure(name: str, workload: Workload, threads: int, flags: argparse.Namespa
     with ExitStack() as stack:
         processes = []
         for peer, setting in _chosen(flags):
-            if "lookup" in setting and (scenario.n_best > 1 or size > 1):
-                continue  # transformers supports it only for greedy decoding of one query
             process = PeerProcess(folder, peer, setting, threads)
             stack.enter_context(process)
             try:

@@ -48,7 +48,6 @@ ENGINES = (
     "CTranslate2 float32",
     "ONNX Runtime float32",
     "PyTorch loop float32",
-    "transformers float32",
 )
 _TRIALS = Kind[Trial]("trials", lambda values: Trial(**values), asdict)
 

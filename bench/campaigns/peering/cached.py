@@ -1,7 +1,7 @@
 """molspec's training twin with a cache of keys and values, as one would write it in PyTorch.
 
-The plain PyTorch peer runs it; ONNX Runtime and OpenVINO run its export. Keys and
-values of the memory are computed once a query and shared by its hypotheses.
+The plain PyTorch peer runs it; ONNX Runtime runs its export. Keys and values of the memory are
+computed once a query and shared by its hypotheses.
 """
 
 from __future__ import annotations

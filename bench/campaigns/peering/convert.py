@@ -1,9 +1,8 @@
 """Converts a molspec checkpoint to the formats of the peers, side by side in one folder.
 
 The models are post-norm with one more norm after each stack. CTranslate2 has that norm for
-pre-norm models and applies it whenever it is present. Hugging Face's Marian has no such norm; there
-the last layer's norm is replaced by both norms in a row, which is the same function (marian.py).
-ONNX Runtime and OpenVINO run graphs exported from cached.py.
+pre-norm models and applies it whenever it is present. ONNX Runtime runs graphs exported from
+cached.py.
 """
 
 from __future__ import annotations

@@ -248,82 +248,6 @@ class OnnxRuntime(Graphs):
         return logits, cache
 
 
-class OpenVino(Graphs):
-    """Settings are its precisions: float32 and bfloat16."""
-
-    def __init__(self, folder: Path, setting: str, threads: int) -> None:
-        super().__init__(folder, setting, threads)
-        import openvino
-
-        core = openvino.Core()
-        config = {
-            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[setting],
-            "INFERENCE_NUM_THREADS": threads,
-            "PERFORMANCE_HINT": "LATENCY",
-            # Its fused attention is wrong from sixteen cached positions on (2026.4.1).
-            "SNIPPETS_MODE": "DISABLE",
-        }
-        self._encoder, self._step = (
-            core.compile_model(str(path), "CPU", config).create_infer_request()
-            for path in self._paths
-        )
-
-    def encode(self, source_ids: np.ndarray) -> np.ndarray:
-        memory: np.ndarray = self._encoder.infer({"source_ids": source_ids})[0].copy()
-        return memory
-
-    def run(self, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        outputs = self._step.infer(inputs, share_inputs=True)
-        return outputs[0], outputs[1].copy()
-
-
-class Transformers(Peer):
-    """Hugging Face's Marian; settings are a dtype, and "lookup" for prompt lookup decoding."""
-
-    def __init__(self, folder: Path, setting: str, threads: int) -> None:
-        super().__init__(folder, setting, threads)
-        import torch
-
-        from peering.marian import load
-
-        torch.set_num_threads(threads)
-        dtype, _, lookup = setting.partition(" ")
-        self._torch = torch
-        self._text = Text(folder)
-        self._model = load(folder).to(getattr(torch, dtype))
-        self._options = {"prompt_lookup_num_tokens": 10} if lookup else {}
-
-    def answer(self, queries: Sequence[str], n_best: int) -> Answers:
-        return self._grouped(self._generate(queries, n_best).tolist(), n_best)
-
-    def scored(self, queries: Sequence[str], n_best: int) -> Scored:
-        found = self._generate(queries, n_best, output_scores=True, return_dict_in_generate=True)
-        texts = self._grouped(found.sequences.tolist(), n_best)
-        scores = iter(found.sequences_scores.tolist())
-        return [[(text, next(scores)) for text in group] for group in texts]
-
-    def _grouped(self, outputs: list[list[int]], n_best: int) -> Answers:
-        answers = [self._text.target(ids) for ids in outputs]
-        return [answers[i : i + n_best] for i in range(0, len(answers), n_best)]
-
-    def _generate(self, queries: Sequence[str], n_best: int, **options: bool) -> Any:
-        sources = self._torch.tensor(
-            self._text.padded([self._text.source(query) for query in queries])
-        )
-        with self._torch.inference_mode():
-            return self._model.generate(
-                sources,
-                attention_mask=(sources != self._text.pad_id).long(),
-                do_sample=False,
-                num_beams=n_best,
-                num_return_sequences=n_best,
-                length_penalty=0.0,
-                max_length=search.MAX_LENGTH + 1,
-                **self._options,
-                **options,
-            )
-
-
 def _texts(scored: Scored) -> Answers:
     return [[text for text, _ in answers] for answers in scored]
 
@@ -342,15 +266,11 @@ SETTINGS: dict[str, dict[str, dict[str, str]]] = {
         "int8 mkl": {"CT2_USE_MKL": "1"},
     },
     "ONNX Runtime": {"float32": {}, "int8": {}},
-    "OpenVINO": {"float32": {}, "bfloat16": {}},
     "PyTorch loop": {"float32": {}, "bfloat16": {}},
-    "transformers": {"float32": {}, "float32 lookup": {}},
 }
 ENGINES: dict[str, type[Peer]] = {
     "molspec": Molspec,
     "CTranslate2": CTranslate2,
     "ONNX Runtime": OnnxRuntime,
-    "OpenVINO": OpenVino,
     "PyTorch loop": PlainTorch,
-    "transformers": Transformers,
 }

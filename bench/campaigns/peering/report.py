@@ -72,8 +72,7 @@ def markdown(
         "Answers are compared with molspec's float32. Every engine reads the queries as given;",
         "molspec's default also makes them canonical, which takes another 0.1 to 0.2 ms.",
         "CTranslate2 returns the first n finished hypotheses, not the n best, so its lists differ.",
-        "OpenVINO runs without its snippets: their attention is wrong from 16 cached positions",
-        "on. `--scenarios` adds first answers and the curves.",
+        "`--scenarios` adds first answers and the curves.",
         "",
         f"`python bench/campaigns/peers.py {' '.join(_sets(origins.values()))} "
         "--json peers.json` on: "

@@ -1,4 +1,4 @@
-"""A molspec model as Hugging Face's Marian, exactly.
+"""A bundled model as Hugging Face's Marian, exactly.
 
 Marian has no norm after its stacks. The last layer ends with a norm, so that norm is replaced by
 itself and the stack's norm in a row: the same function in the stock architecture.
@@ -6,22 +6,19 @@ itself and the stack's norm in a row: the same function in the stock architectur
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel
 
-from molspec import checkpoints
+from molspec.checkpoints import Checkpoint
 from molspec.model.positions import sinusoidal_positions
 
 _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 
 
-def load(folder: Path) -> MarianMTModel:
-    """The converted model of `folder`."""
-    checkpoint = checkpoints.read(folder / "molspec")
+def marian_of(checkpoint: Checkpoint) -> MarianMTModel:
     spec, vocabulary = checkpoint.spec, checkpoint.vocabulary
     config = MarianConfig(
         vocab_size=spec.target_vocab_size,
