@@ -113,6 +113,22 @@ def test_finished_training_is_unchanged_and_can_be_extended(data: Path, tmp_path
     assert train(data, tmp_path / "run", replace(CONFIG, steps=6)).step_count == 6
 
 
+@pytest.mark.parametrize("schedule", ["linear", "constant"])
+def test_of_older_states_those_of_the_linear_schedule_resume(
+    data: Path, tmp_path: Path, schedule: str
+) -> None:
+    train(data, tmp_path / "run", replace(CONFIG, steps=2))
+    file = tmp_path / "run" / "state.pt"
+    state = torch.load(file, weights_only=True)
+    state["config"]["schedule"] = schedule
+    torch.save(state, file)
+    longer = replace(CONFIG, steps=3)
+    if schedule == "linear":
+        assert train(data, tmp_path / "run", longer).step_count == 3
+    else:
+        refused("has the schedule 'constant'", train, data, tmp_path / "run", longer)
+
+
 def test_a_model_that_was_removed_is_written_again(data: Path, tmp_path: Path) -> None:
     config = replace(CONFIG, steps=4)
     outcome = train(data, tmp_path / "run", config)

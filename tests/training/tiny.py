@@ -1,8 +1,7 @@
 """A training that takes a second."""
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,6 @@ from molspec.training.drafters import DrafterTrainer
 from molspec.training.prepared import EncodedPairs
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
-from molspec.training.trainer import ModelTrainer
 from tests import tiny
 
 Training = TypeVar("Training", bound=DrafterTrainer)
@@ -87,24 +85,3 @@ def weights(output: Path) -> Mapping[str, Tensor]:
 def column(output: Path, file: str, name: str) -> list[float]:
     with (output / file).open() as stream:
         return [float(row[name]) for row in csv.DictReader(stream)]
-
-
-class Stop(BaseException):
-    """Stands for a kill: code that handles errors does not catch it."""
-
-
-@contextmanager
-def stopped(step: int) -> Iterator[None]:
-    """Stops a training within one of its next steps, before its weights change."""
-    average, taken = ModelTrainer._average, []
-
-    def stopping(trainer: ModelTrainer) -> None:
-        taken.append(trainer)
-        if len(taken) == step:
-            raise Stop
-        average(trainer)
-
-    with pytest.MonkeyPatch.context() as patch, suppress(Stop):
-        patch.setattr(ModelTrainer, "_average", stopping)
-        yield
-    assert len(taken) == step

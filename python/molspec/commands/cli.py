@@ -24,7 +24,6 @@ _MODULES = {
     "vary": "training",
     "prepare": "training",
     "train": "training",
-    "cooldown": "training",
     "average": "training",
     "ngram": "training",
     "distil": "heads",

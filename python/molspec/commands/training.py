@@ -1,4 +1,4 @@
-"""The commands `vary`, `prepare`, `train`, `cooldown`, `average` and `ngram`."""
+"""The commands `vary`, `prepare`, `train`, `average` and `ngram`."""
 
 from __future__ import annotations
 
@@ -185,40 +185,6 @@ def train_command(
                 threads=threads,
                 anyway=anyway or sample,
                 ngram=ngram,
-            )
-    if processes.is_lead:
-        _print_outcome(outcome)
-
-
-@with_flags
-def cooldown_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training.")],
-    output: Annotated[Path, typer.Option(help="Output folder; an interrupted cooldown resumes.")],
-    data: Annotated[list[Path], typer.Option(help="Folders that `prepare` wrote.")],
-    share: Annotated[float, typer.Option(help="Budget: a share of the steps of RUN so far.")] = 0.1,
-    steps: Annotated[int | None, typer.Option(help="Budget: steps.")] = None,
-    device: Device = None,
-    threads: Threads = None,
-) -> None:
-    """Make a model from a training at a constant learning rate.
-
-    A copy is trained while the learning rate falls to zero.
-    """
-    with failures():
-        from molspec.training.cooldown import cool_down
-        from molspec.training.torchrun import joined
-
-        print_logs("molspec.training")
-        with joined() as processes:
-            outcome = cool_down(
-                run,
-                data,
-                output,
-                share=share,
-                steps=steps,
-                device=device,
-                decode=_decode,
-                threads=threads,
             )
     if processes.is_lead:
         _print_outcome(outcome)

@@ -1,6 +1,6 @@
 """Training: reaction files -> prepared pairs -> a checkpoint.
 
-The functions are `prepare`, `train` and `cool_down`; docs/training.md is the guide.
+The functions are `prepare` and `train`; docs/training.md is the guide.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from molspec.common.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from molspec.training.config import PrepareOptions, TrainConfig
-    from molspec.training.cooldown import cool_down
     from molspec.training.loop import Outcome, TrainingError, train
     from molspec.training.preparation import prepare
     from molspec.training.sieve import Judge
@@ -27,14 +26,12 @@ __all__ = [
     "TrainConfig",
     "TrainingError",
     "Validation",
-    "cool_down",
     "prepare",
     "train",
 ]
 
 _NAMES = {
     "molspec.training.config": ("PrepareOptions", "TrainConfig"),
-    "molspec.training.cooldown": ("cool_down",),
     "molspec.training.loop": ("Outcome", "TrainingError", "train"),
     "molspec.training.preparation": ("prepare",),
     "molspec.training.sieve": ("Judge",),

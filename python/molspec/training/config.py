@@ -13,8 +13,6 @@ from molspec.model.spec import MOST_PLACES, HeadsSpec, ModelSpec
 
 Precision = Literal["bfloat16", "float32"]
 OptimizerName = Literal["muon", "adamw"]
-#: What the learning rate does after the warm-up.
-ScheduleName = Literal["linear", "constant", "cooldown"]
 
 #: Fields of ModelSpec that the data decide.
 _DATA_FIELDS = ("source_vocab_size", "target_vocab_size")
@@ -86,14 +84,9 @@ class StepConfig:
     )
     learning_rate: float = setting(1e-3, "Peak of the learning rate.", group=_STEPS, above=0)
     warm_up: float = setting(
-        0.04, "Share of the budget in which the learning rate rises linearly.", group=_STEPS
-    )
-    schedule: ScheduleName = setting(
-        "linear",
-        "The learning rate after the warm-up: linear, constant or cooldown.",
-        more="`linear`: it falls to 0 at the end of the budget. `constant`: it stays, and "
-        "`molspec cooldown` makes a model at any time. `cooldown`: it falls to 0 as 1 - sqrt of "
-        "the budget used (Hägele et al. 2024).",
+        0.04,
+        "Share of the budget in which the learning rate rises linearly.",
+        more="Then it falls linearly, to 0 at the end of the budget.",
         group=_STEPS,
     )
     optimizer: OptimizerName = setting(

@@ -29,8 +29,8 @@ from molspec.training.validation import Validation
 
 #: Pairs for the n-gram model that drafts.
 _NGRAM_PAIRS = 60_000
-#: Settings that may change when a training resumes: budget, schedule and bookkeeping.
-_CHANGEABLE = ("minutes", "steps", "patience", "schedule", "save_minutes", "decoded_pairs")
+#: Settings that may change when a training resumes: budget and bookkeeping.
+_CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
 _STATE = "state.pt"
 _NUMBERS = ("step", "epoch", "minutes", "tokens")
 _MEASURED = ("learning_rate", "loss", "tokens_per_second")
@@ -63,6 +63,17 @@ def read_training(path: Path) -> dict[str, Any]:
     if "config" not in stored:
         raise ValueError(f"{path} holds the training of a drafter: expected that of a model")
     return stored
+
+
+def without_schedule(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Saved settings without `schedule`, which states of before 0.1.0 have.
+
+    Raises ValueError if it is not the linear one: no other is left.
+    """
+    rest = dict(config)
+    if (schedule := rest.pop("schedule", "linear")) != "linear":
+        raise ValueError(f"{path} has the schedule {schedule!r}: expected 'linear', the only one")
+    return rest
 
 
 def write_state(file: Path, state: Mapping[str, Any]) -> None:
@@ -116,7 +127,7 @@ class Folder:
     def load(self) -> dict[str, Any]:
         """Read the last saved state. Raises ValueError if it is another training's."""
         stored = read_training(self.path)
-        before = TrainConfig.from_json(stored["config"]).to_json()
+        before = TrainConfig.from_json(without_schedule(stored["config"], self.path)).to_json()
         for name, value in self._config.items():
             if name not in _CHANGEABLE and before[name] != value:
                 raise ValueError(

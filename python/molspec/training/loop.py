@@ -44,7 +44,7 @@ class TrainingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Beginning:
-    """The start of a training; that of a cooldown has the `state` of another training.
+    """The start of a training.
 
     fingerprint: of the weights that the model begins with, if they are not random.
     """
@@ -52,7 +52,6 @@ class Beginning:
     config: TrainConfig
     start: Checkpoint | None
     fingerprint: str | None
-    state: dict[str, Any] | None = None
     anyway: bool = True
     ngram: bool = True
 
@@ -73,7 +72,7 @@ class Beginning:
         return model
 
     def _check(self, start: Checkpoint, data: Prepared) -> None:
-        if self.config.model and self.state is None:
+        if self.config.model:
             raise ValueError("config.model is given with start, whose sizes stay: leave it out")
         data.check_model(start.vocabulary, start.task, "start")
 
@@ -181,7 +180,7 @@ class _Training:
         model = beginning.model(data)
         self._folder = Folder(output, config, data, beginning.fingerprint, beginning.ngram)
         self._device = processes.device(device)
-        self._data, self._state, self._processes = data, beginning.state, processes
+        self._data, self._processes = data, processes
         shared = (model.spec, data.vocabulary)
         batches = Batches(data.train, *shared, config.batch_tokens, self._device)
         self._trainer = ModelTrainer(model, batches, config, self._device, processes)
@@ -246,9 +245,6 @@ class _Training:
     def _open(self) -> dict[str, Any]:
         """Open the folder: a new one gets a first state, from which the training can resume."""
         if self._folder.is_new():
-            if self._state is not None:
-                is_same_data = self._state["data"] == self._data.fingerprint
-                self._trainer.branch(self._state["trainer"], is_same_data)
             self._save()
         stored = self._folder.load()
         if not self._folder.model.exists():

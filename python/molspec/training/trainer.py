@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +14,7 @@ from torch.optim import Optimizer
 
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches, Passes
-from molspec.training.config import ScheduleName, StepConfig, TrainConfig
+from molspec.training.config import StepConfig, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.threads import fastest
 from molspec.training.torchrun import Ranks
@@ -26,24 +25,15 @@ _MEASURED_TOKENS = 4096
 _CPU_TOKENS = 2048
 
 
-def learning_rate_factor(
-    progress: float, warm_up: float, schedule: ScheduleName = "linear"
-) -> float:
+def learning_rate_factor(progress: float, warm_up: float) -> float:
     """Share of the peak learning rate at `progress` of the budget: up to 1 at `warm_up`.
 
     >>> [learning_rate_factor(progress, 0.2) for progress in (0.0, 0.1, 0.2, 0.6, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
-    >>> [learning_rate_factor(progress, 0.2, "constant") for progress in (0.1, 0.2, 1.0)]
-    [0.5, 1.0, 1.0]
-    >>> [learning_rate_factor(progress, 0.0, "cooldown") for progress in (0.0, 0.25, 1.0)]
-    [1.0, 0.5, 0.0]
     """
     if progress < warm_up:
         return progress / warm_up
-    if schedule == "constant":
-        return 1.0
-    left = max(1.0 - progress, 0.0) / (1.0 - warm_up)
-    return left if schedule == "linear" else 1.0 - math.sqrt(1.0 - left)
+    return max(1.0 - progress, 0.0) / (1.0 - warm_up)
 
 
 class Trainer(ABC):
@@ -95,8 +85,7 @@ class Trainer(ABC):
             self._epoch = self._passes.take(self.epoch_number)
         elif 2 * self._batch_index >= len(self._epoch):
             self._passes.plan(self.epoch_number + 1)
-        factor = learning_rate_factor(progress, config.warm_up, config.schedule)
-        learning_rate = config.learning_rate * factor
+        learning_rate = config.learning_rate * learning_rate_factor(progress, config.warm_up)
         set_learning_rate(self._optimizers, learning_rate)
         self._processes.draw_apart(config.seed, self.step_count)
         share = self._backward(self._batch_index, self._processes.share)
@@ -220,16 +209,6 @@ class ModelTrainer(Trainer):
         super().restore(state)
         self.averaged.load_state_dict(state["averaged"])
         self._set_generators(state["generators"])
-
-    def branch(self, state: dict[str, Any], is_same_data: bool) -> None:
-        """Begin with the weights and the optimiser of another training's state.
-
-        On the same data, its next batches come next here too.
-        """
-        counts: dict[str, Any] = {"step_count": 0, "token_count": 0}
-        if not is_same_data:
-            counts |= {"epoch_number": 0, "batch_index": 0, "generators": self._generators()}
-        self.restore({**state, "averaged": state["model"], **counts})
 
     def _generators(self) -> dict[str, Tensor]:
         """The states of dropout's random number generators."""
