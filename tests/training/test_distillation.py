@@ -11,16 +11,13 @@ from typing import Any
 
 import pytest
 
-import molspec
 from molspec import checkpoints
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Result
-from molspec.text import Vocabulary, canonicalise
+from molspec.text import Vocabulary
 from molspec.training import prepared
 from molspec.training.distillation import distil
 from molspec.training.prepared import EncodedPairs, Prepared
-from molspec.training.reactions import read_rows
-from molspec.training.sample import FILE
 from tests import tiny
 from tests.conftest import Run
 from tests.refusals import refused
@@ -30,12 +27,11 @@ Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}
 
 
-def data_of(
-    table: EncodedPairs, validation: EncodedPairs, vocabulary: Vocabulary = tiny.VOCABULARY
-) -> Prepared:
+def data_of(table: EncodedPairs, validation: EncodedPairs) -> Prepared:
     """Prepared pairs of the task retro."""
     files: dict[str, Any] = {"task": "retro", "files": [], "validation_files": []}
-    return Prepared(vocabulary, table, validation, {**files, "train": COUNTS, "validation": COUNTS})
+    description = {**files, "train": COUNTS, "validation": COUNTS}
+    return Prepared(tiny.VOCABULARY, table, validation, description)
 
 
 def of_model(fingerprint: str) -> SimpleNamespace:
@@ -198,39 +194,3 @@ def test_inputs_are_not_overwritten(data: Path, tmp_path: Path, run: Run, comman
         path for path in tmp_path.rglob("*") if path.is_file()
     }
     assert before == {path: path.read_bytes() for path in before}
-
-
-def test_merged_answers_are_written_in_their_likeliest_spelling(tmp_path: Path, run: Run) -> None:
-    model = molspec.load("retro")
-    rows = (row.reaction.split(">")[2] for row in islice(read_rows(FILE), 80))
-    products = [found for row in rows if (found := canonicalise(row)) is not None]
-    one, five = (model.predict(products, augmentations=count) for count in (1, 5))
-    differ = {
-        product: single.predictions[0].canonical != merged.predictions[0].canonical
-        for product, single, merged in zip(products, one, five, strict=True)
-    }
-    texts = sorted(differ, key=lambda product: not differ[product])[:3] + products[:3]
-    table = EncodedPairs.pack([(model.vocabulary.encode(text), [3]) for text in texts])
-    data = data_of(table, table.spread(1), model.vocabulary)
-    (tmp_path / "data").mkdir()
-    prepared.write(data, tmp_path / "data")
-    out = tmp_path / "out"
-    arguments = ["--data", str(tmp_path / "data"), "--output", str(out)]
-    assert run("distil", "retro", *arguments, "--augmentations", "5") == 0
-    distilled = prepared.read(out)
-    assert distilled.description["teacher"].endswith(" in 5 spellings")
-    answers = [model.vocabulary.decode(ids) for _, ids in distilled.train.pairs()]
-    merged = [result.predictions[0].canonical for result in model.predict(texts, augmentations=5)]
-    assert [canonicalise(answer) for answer in answers] == merged
-    single = model.predict(texts, canonical_queries=False)
-    changed = [
-        (text, answer, molecule)
-        for text, answer, molecule, result in zip(texts, answers, merged, single, strict=True)
-        if molecule is not None and result.predictions[0].canonical != molecule
-    ]
-    assert 0 < len(changed) < len(texts)
-    for text, answer, molecule in changed:
-        as_spelt = {"canonical_queries": False, "aligned": False}
-        likely, canonical = model.log_probs([text] * 2, [answer, molecule], **as_spelt)
-        assert likely.predictions[0].log_prob > canonical.predictions[0].log_prob
-    assert run("distil", "retro", *arguments) == 2  # the folder has answers of 5 spellings

@@ -39,17 +39,9 @@ def distil_command(
     pairs: Annotated[
         int, typer.Option(min=1, help="Maximum sources to answer, evenly spread.")
     ] = 100_000,
-    augmentations: Annotated[
-        int, typer.Option(min=1, help="Spellings of each source, merged to one answer.")
-    ] = 1,
     threads: Threads = 1,
 ) -> None:
-    """Write a model's answers as training data. A smaller model can learn from them.
-
-    With --augmentations the answers to several spellings of a source are merged into one. The model
-    spells it as its answer to the given source. With one spelling, a model trained on them comes
-    nearer to the accuracy of several.
-    """
+    """Write a model's answers as training data. A smaller model can learn from them."""
     with failures(), resumable():
         from molspec.engine.ops import set_num_threads
         from molspec.prediction.model import Model
@@ -59,7 +51,7 @@ def distil_command(
         _check_apart(model, data, output, output.glob("*"))
         set_num_threads(threads)
         teacher = Model(read_model(model))
-        made = distil(prepared.read(data), teacher, model, output, pairs, augmentations)
+        made = distil(prepared.read(data), teacher, model, output, pairs)
     print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 

@@ -15,7 +15,6 @@ from molspec.common.console import counted
 from molspec.common.journal import Journal, Kind
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import Prediction, Result
 from molspec.training import prepared
 from molspec.training.prepared import EncodedPairs, Prepared
 
@@ -30,27 +29,21 @@ _ANSWERS: Kind[str | None] = Kind(
     "answers", _text, _text, "take another output folder to begin anew"
 )
 _JOURNAL = "answers.jsonl"
-#: Sources whose spellings are decoded at a time.
-_CHUNK = 256
 
 
-def distil(
-    data: Prepared, model: Model, name: str, folder: Path, pairs: int, augmentations: int = 1
-) -> Prepared:
+def distil(data: Prepared, model: Model, name: str, folder: Path, pairs: int) -> Prepared:
     """Write to `folder` the data with the model's answers as targets, at most `pairs` of them.
 
-    `name` is the model's name in the result; it answers each source in `augmentations` spellings. A
-    journal there has the finished answers, so that an interrupted run resumes. Validation pairs are
-    the model's answers too; an answer that makes a recorded validation pair is not trained on.
-    Sources without a finished answer are left out. Data that are this model's answers already are
-    written unchanged.
+    `name` is the model's name in the result. A journal there has the finished answers, so that an
+    interrupted run resumes. Validation pairs are the model's answers too; an answer that makes a
+    recorded validation pair is not trained on. Sources without a finished answer are left out. Data
+    that are this model's answers already are written unchanged.
 
     Raises ValueError if the vocabularies or tasks differ, if the folder's journal is of another
     model or of other data, or if the folder has other prepared data.
     """
     data.check_model(model.vocabulary, model.task, name)
-    in_spellings = f" in {augmentations} spellings" if augmentations > 1 else ""
-    teacher = model.context.model + in_spellings
+    teacher = model.context.model
     train = data.train.spread(pairs)
     description = {**data.description, "train": _counts(data.description["train"], train)}
     made = Prepared(data.vocabulary, train, data.validation, description)
@@ -68,7 +61,7 @@ def distil(
         sources = [ids for table in (made.train, made.validation) for ids, _ in table.pairs()]
         found = list(journal.records())
         rest = (data.vocabulary.decode(ids) for ids in sources[len(found) :])
-        answers = counted(_answers(model, augmentations, rest), "answers", len(sources), len(found))
+        answers = counted(_answers(model, rest), "answers", len(sources), len(found))
         found += journal.record(answers)
         described = {"aligned": model.aligned, "teacher": f"{name}, {teacher}"}
         made = _answered(made, found, described)
@@ -108,29 +101,8 @@ def _counts(described: dict[str, Any], table: EncodedPairs) -> dict[str, Any]:
     return {**described, **table.counts(), "reactions": reactions}
 
 
-def _answers(model: Model, augmentations: int, texts: Iterable[str]) -> Iterator[str | None]:
-    """The best answer to each source, in the spelling of the answer to the unchanged source."""
-    as_it_stands = PredictOptions(canonical_queries=False)
-    if augmentations == 1:
-        for best in map(_best, model.predict_stream(texts, as_it_stands)):
-            yield best.smiles if best is not None and best.finished else None
-        return
-    texts = iter(texts)
-    while chunk := list(islice(texts, _CHUNK)):
-        spelt = [_best(result) for result in model.predict_stream(chunk, as_it_stands)]
-        voted = model.predict_stream(chunk, PredictOptions(augmentations=augmentations))
-        molecules = [None if best is None else best.canonical for best in map(_best, voted)]
-        strange = {
-            place: (chunk[place], molecule)
-            for place, (best, molecule) in enumerate(zip(spelt, molecules, strict=True))
-            if molecule is not None and (best is None or best.canonical != molecule)
-        }
-        likeliest = model.log_probs_stream(strange.values(), canonical_queries=False, aligned=True)
-        for place, result in zip(strange, likeliest, strict=True):
-            spelt[place] = _best(result)
-        for best, molecule in zip(spelt, molecules, strict=True):
-            yield None if best is None or molecule is None else best.smiles
-
-
-def _best(result: Result) -> Prediction | None:
-    return result.predictions[0] if result.predictions else None
+def _answers(model: Model, texts: Iterable[str]) -> Iterator[str | None]:
+    """The best answer to each source as it stands; None if it is not finished."""
+    for result in model.predict_stream(texts, PredictOptions(canonical_queries=False)):
+        best = result.predictions[0] if result.predictions else None
+        yield best.smiles if best is not None and best.finished else None
