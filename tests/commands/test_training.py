@@ -1,7 +1,6 @@
 """The training commands, as the command line runs them."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,32 +116,6 @@ def test_average(tmp_path: Path) -> None:
     assert "shares has 1 items: expected 2, one a model" in printed
 
 
-def test_ngram_replaces_the_n_gram_drafter_of_a_model(tmp_path: Path) -> None:
-    data, model = tmp_path / "data", tmp_path / "first" / "model"
-    rows = sample_reactions(60)
-    reactions = tmp_path / "reactions.smi"
-    reactions.write_text("\n".join(rows))
-    prepare = ("prepare", reactions, "--output", data, "--task", "retro", "--variants", 1)
-    assert run(*prepare, "--validation-share", 0.2)[0] == 0
-    settings = tmp_path / "config.json"
-    settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
-    train = ("train", "--data", data, "--output", model.parent, "--config", settings)
-    assert run(*train, "--device", "cpu")[0] == 0
-    before = checkpoints.read(model).ngram
-    status, printed = run("ngram", data, "--output", model / "ngram.bin", "--min-gain", 0.0)
-    assert status == 0
-    assert "16 nodes: " in printed
-    after = checkpoints.read(model).ngram
-    assert before is not None
-    assert after is not None
-    assert len(after) > len(before)
-    assert run("ngram", data, "--output", os.devnull)[0] == 0  # written as it is, never replaced
-    assert not Path(os.devnull).is_file()
-    status, printed = run("ngram", data, "--output", data / "prepared.json")
-    assert (status, "prepared.json, which it reads as DATA" in printed) == (2, True)
-    assert read(data).train
-
-
 def test_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample, "OPTIONS", replace(sample.OPTIONS, variants=1))
     output = tmp_path / "tiny"
@@ -168,7 +141,6 @@ def test_wrong_arguments_print_an_error(tmp_path: Path) -> None:
             ("train", "--sample", *output, "--config", tmp_path / "list.json"),
             "list.json holds a list",
         ),
-        (("ngram", tmp_path, *output), "prepared.json is missing"),
         (("prepare", FILE, *output, "--task", "retro", "--workers", 0), "workers is 0"),
         (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
         (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),

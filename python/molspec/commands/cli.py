@@ -25,7 +25,6 @@ _MODULES = {
     "prepare": "training",
     "train": "training",
     "average": "training",
-    "ngram": "training",
     "distil": "heads",
     "train-heads": "heads",
     "train-drafter": "heads",

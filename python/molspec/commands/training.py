@@ -1,4 +1,4 @@
-"""The commands `vary`, `prepare`, `train`, `average` and `ngram`."""
+"""The commands `vary`, `prepare`, `train` and `average`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]
 Threads = Annotated[
     int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
 ]
-#: Validation pairs on which `ngram` measures the new model.
-_TRIED_PAIRS = 500
 
 
 @with_flags
@@ -149,10 +147,7 @@ def train_command(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Train even if the minutes are too few to learn from.")
     ] = False,
-    ngram: Annotated[
-        bool,
-        typer.Option(help="Make the n-gram model that drafts; `molspec ngram` makes it later."),
-    ] = True,
+    ngram: Annotated[bool, typer.Option(help="Make the n-gram model that drafts.")] = True,
     device: Device = None,
     threads: Threads = None,
 ) -> None:
@@ -219,41 +214,6 @@ def average_command(
         card += "".join(f"| {name} | {part:g} |\n" for name, part in parts)
         checkpoints.write(replace(mean, card=card), output)
     print_out(f"the model is {output}")
-
-
-@with_flags
-def ngram_command(
-    data: Annotated[Path, typer.Argument(help="A folder that `prepare` wrote.")],
-    output: Annotated[Path, typer.Option(help="The file to write: ngram.bin of a model's folder.")],
-    min_gain: Annotated[
-        float, typer.Option(help="Bits that an entry must save; more make a smaller file.")
-    ] = 3.0,
-    pairs: Annotated[
-        int, typer.Option(min=1, help="Maximum pairs to train on, evenly spread.")
-    ] = 60_000,
-) -> None:
-    """Make the n-gram model that drafts for a model. It is measured on validation pairs."""
-    with failures():
-        from molspec import drafting, files
-        from molspec.checkpoints.files import write_file
-        from molspec.training import prepared
-
-        files.check_apart({"DATA": data}, [output])
-        made = prepared.read(data)
-        ngram = drafting.build_ngram(
-            made.vocabulary, made.train.spread(pairs).pairs(), min_gain=min_gain
-        )
-        write_file(output, ngram)
-    guess = drafting.guess_model(made.vocabulary, ngram)
-    tried = made.validation.spread(_TRIED_PAIRS).pairs()
-    print_out(f"{len(ngram)} bytes written to {output}")
-    for node_budget in (5, 16, 32):
-        tree = drafting.TreeDraft(node_budget)
-        sums = drafting.simulate(tree, guess, tried, made.vocabulary.eos_id)
-        print_out(
-            f"{node_budget} nodes: {sums.decoder_calls / max(sums.queries, 1):.2f} decoder calls "
-            f"a target, {sums.seconds['draft'] / max(sums.decoder_calls, 1) * 1e6:.0f} us a draft"
-        )
 
 
 def _config(file: Path | None, flags: dict[str, Any], sample: bool) -> Any:
