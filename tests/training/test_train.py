@@ -3,8 +3,9 @@
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,59 @@ def test_minutes_limit_a_training(data: Path, tmp_path: Path) -> None:
     assert outcome.step_count >= 1
     rates = column(tmp_path / "run", "log.csv", "learning_rate")
     assert rates[-1] < CONFIG.learning_rate
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock: the first step takes so many seconds, each later one a second."""
+
+    def start(first: float) -> None:
+        readings = chain((0.0,), count(first))
+        monkeypatch.setattr("molspec.training.loop.monotonic", lambda: next(readings))
+
+    return start
+
+
+STILL = replace(CONFIG, steps=None, minutes=9.0, learning_rate=1e-30, patience=1)
+
+
+def test_minutes_too_few_to_learn_from_are_refused_after_five_steps(
+    data: Path, tmp_path: Path, clock: Callable[[float], None]
+) -> None:
+    clock(1)
+    few = replace(STILL, minutes=3.2, save_minutes=0)
+    with pytest.raises(ValueError, match=r"^3\.2 minutes are about 192 steps here"):
+        train(data, tmp_path / "few", few, anyway=False)
+    state = torch.load(tmp_path / "few" / "state.pt", weights_only=True)
+    assert state["trainer"]["step_count"] == 4
+    clock(40)  # which allocates memory
+    train(data, tmp_path / "enough", replace(STILL, minutes=4.1), anyway=False)
+
+
+def test_too_few_minutes_are_reported_after_training(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(data, tmp_path / "short", replace(STILL, minutes=1e-5))
+    (warning,) = caplog.messages
+    assert "steps are too few to learn from: take more minutes" in warning
+
+
+def test_number_of_threads_holds_during_the_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = torch.get_num_threads(), []
+    step = trainer.ModelTrainer.step
+
+    def counted(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
+        seen.append(torch.get_num_threads())
+        return step(self, progress)
+
+    monkeypatch.setattr(trainer.ModelTrainer, "step", counted)
+    for number in (before + 1, None):
+        train(data, tmp_path / str(number), replace(CONFIG, steps=1), threads=number)
+        assert torch.get_num_threads() == before
+    assert seen == [before + 1, before]
+    refused("threads is 0", train, data, tmp_path / "none", CONFIG, threads=0)
 
 
 def test_training_stops_if_nothing_improves(data: Path, tmp_path: Path) -> None:

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from molspec.training.loop import Outcome
     from molspec.training.sieve import Judge
 
-Device = Annotated[str | None, typer.Option(help="cuda or cpu.")]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads on the CPU; measured if not given.")
-]
-
 
 @with_flags
 def vary_command(
@@ -148,8 +143,8 @@ def train_command(
         bool, typer.Option("--anyway", help="Train even if the minutes are too few to learn from.")
     ] = False,
     ngram: Annotated[bool, typer.Option(help="Make the n-gram model that drafts.")] = True,
-    device: Device = None,
-    threads: Threads = None,
+    device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads on the CPU.")] = None,
 ) -> None:
     """Train a model. The same command resumes an interrupted training.
 

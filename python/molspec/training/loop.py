@@ -34,8 +34,10 @@ _LOG_STEPS = 50
 #: Seconds between two lines of progress, if there is no bar.
 _REPORT_SECONDS = 60
 #: Optimiser steps before a model's answers are SMILES at all.
-FEW_STEPS = 200
-_MORE_STEPS = "take more minutes or steps, smaller batch_tokens or a smaller model"
+_FEW_STEPS = 200
+#: Steps after which it is known how many more the minutes allow.
+_PACE_STEPS = 5
+_MORE_STEPS = "take more minutes, smaller batch_tokens or a smaller model"
 
 
 class TrainingError(RuntimeError):
@@ -110,9 +112,9 @@ def train(
     start: a model to train further. It must have the vocabulary of the data; its sizes stay.
     device: by default "cuda" if there is one, otherwise "cpu".
     decode: called with the model at each validation, to measure top-1.
-    threads: torch's on the CPU. By default a resumed training takes its earlier number, and a new
-        one the number that is measured to be fast.
-    anyway: train a new model even if the minutes are too few to learn from; otherwise ValueError.
+    threads: torch's on the CPU; its own number if not given.
+    anyway: train a new model even if the minutes are too few to learn from; otherwise ValueError
+        after the first steps.
     ngram: give the model an n-gram model for drafts. Without, and if `decode` is None, training
         needs neither RDKit nor the package's compiled part.
 
@@ -150,11 +152,13 @@ def run_training(
             training = _Training(beginning, data, Path(output), processes, device, decode)
         processes.check_same(config=beginning.config, data=data.fingerprint)
         threads_before = torch.get_num_threads()
+        if threads is not None:
+            torch.set_num_threads(threads)
         # cuDNN plans attention anew for every shape, and a pass has hundreds.
         cudnn_before = torch.backends.cuda.cudnn_sdp_enabled()
         torch.backends.cuda.enable_cudnn_sdp(False)
         try:
-            return training.run(threads)
+            return training.run()
         finally:
             torch.set_num_threads(threads_before)
             torch.backends.cuda.enable_cudnn_sdp(cudnn_before)
@@ -188,23 +192,22 @@ class _Training:
         #: The best validation, and the number of validations since.
         self._best: Validation | None = None
         self._worse_count = 0
-        #: torch's threads on the CPU, on which sums depend. None before they are chosen.
-        self._threads: int | None = None
         #: The clock, and its time at the last line of progress.
         self._seconds = self._reported = 0.0
+        #: The time after the first step, which allocates memory.
+        self._first = 0.0
 
-    def run(self, threads: int | None) -> Outcome:
+    def run(self) -> Outcome:
         """Train until the budget is used up or nothing improves."""
         stored = self._processes.from_lead(self._open)
         self._restore(stored)
         if not self._is_finished:
             if self._trainer.step_count:
                 self._report(f"{self._folder.path}: resumed at {self._place()}")
-            self._choose_threads(threads or stored.get("threads"))
             self._loop()
         assert self._best is not None
         steps = self._trainer.step_count
-        if self._config.minutes is not None and steps < FEW_STEPS:
+        if self._config.minutes is not None and steps < _FEW_STEPS:
             self._report(f"{steps} steps are too few to learn from: {_MORE_STEPS}", logging.WARNING)
         counts = (steps, self._trainer.token_count)
         return Outcome(self._folder.model, self._best, *counts, self._seconds / 60)
@@ -217,30 +220,21 @@ class _Training:
         budget = f" of {self._config.steps}" if self._config.steps else ""
         return f"step {self._trainer.step_count}{budget}, {self._seconds / 60:.1f} minutes"
 
-    def _choose_threads(self, threads: int | None) -> None:
-        """Set torch's threads on the CPU; by default the fastest number."""
-        if threads is not None:
-            torch.set_num_threads(threads)
-        elif self._device.type == "cpu" and self._processes.count == 1:
-            self._warn_of_few_steps(self._trainer.choose_threads())
-        self._threads = torch.get_num_threads()
-
-    def _warn_of_few_steps(self, seconds: float) -> None:
-        """Warn if a budget of minutes allows too few steps, given the seconds of a step.
-
-        Raises ValueError in place of a warning, if it is wanted.
-        """
-        if self._config.minutes is None:
+    def _check_pace(self) -> None:
+        """Raise ValueError after the first steps if the minutes allow too few, unless wanted."""
+        minutes, steps = self._config.minutes, self._trainer.step_count
+        if steps == 1:
+            self._first = self._seconds
+        if self._anyway or minutes is None or steps != _PACE_STEPS:
             return
-        steps = int((60 * self._config.minutes - self._seconds) / seconds)
-        if self._trainer.step_count + steps < FEW_STEPS:
-            about = f"{self._config.minutes:g} minutes are about {steps} steps here"
-            if not self._anyway:
-                raise ValueError(
-                    f"{about}, too few to learn from nothing: --start retro (or product) trains a "
-                    f"model further; or {_MORE_STEPS}; --anyway trains nevertheless"
-                )
-            self._report(f"{about}, too few to learn from: {_MORE_STEPS}", logging.WARNING)
+        pace = (self._seconds - self._first) / (steps - 1)
+        steps += int((60 * minutes - self._seconds) / pace)
+        if steps < _FEW_STEPS:
+            raise ValueError(
+                f"{minutes:g} minutes are about {steps} steps here, too few to learn from nothing: "
+                f"--start retro (or product) trains a model further; or {_MORE_STEPS}; --anyway "
+                "trains nevertheless"
+            )
 
     def _open(self) -> dict[str, Any]:
         """Open the folder: a new one gets a first state, from which the training can resume."""
@@ -267,6 +261,7 @@ class _Training:
                     or self._trainer.step_count % self._config.validate_every == 0
                 )
                 if self._processes.is_lead:
+                    self._check_pace()
                     losses.append(loss)
                     if judged or self._trainer.step_count % _LOG_STEPS == 0:
                         self._show(bar, self._log_row(losses, learning_rate))
@@ -363,7 +358,6 @@ class _Training:
                 "seconds": self._seconds,
                 "best": None if self._best is None else asdict(self._best),
                 "worse_count": self._worse_count,
-                "threads": self._threads,
             }
         )
 
@@ -373,5 +367,4 @@ class _Training:
         self._seconds = stored["seconds"]
         self._best = None if stored["best"] is None else Validation(**stored["best"])
         self._worse_count = stored["worse_count"]
-        self._threads = stored.get("threads")
         self._reported = self._seconds

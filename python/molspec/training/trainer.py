@@ -16,11 +16,8 @@ from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches, Passes
 from molspec.training.config import StepConfig, TrainConfig
 from molspec.training.optimizers import optimizers, set_learning_rate
-from molspec.training.threads import fastest
 from molspec.training.torchrun import Ranks
 
-#: Tokens of the part of a batch on which threads are measured.
-_MEASURED_TOKENS = 4096
 #: Padded tokens a thread whose activations fit in a CPU's caches: larger batches are split.
 _CPU_TOKENS = 2048
 
@@ -162,18 +159,6 @@ class ModelTrainer(Trainer):
         self.averaged.requires_grad_(False)
         made = optimizers(self.model, config)
         super().__init__(self.model, made, batches, config, device, processes)
-
-    def choose_threads(self) -> float:
-        """Set the fastest number of threads; return about the seconds of a step.
-
-        Measured on a part of a batch, by steps that change nothing.
-        """
-        parts = max(1, self.config.batch_tokens // _MEASURED_TOKENS)
-        generators = self._generators()
-        seconds = parts * fastest(lambda: self._backward(0, slice(0, None, parts)))
-        self.model.zero_grad(set_to_none=True)
-        self._set_generators(generators)
-        return seconds
 
     def step(self, progress: float) -> tuple[Tensor, float]:
         """Learn from the next batch, and average the weights."""
