@@ -11,9 +11,13 @@ import pytest
 from molspec.training import Judge, PrepareOptions, prepare
 from molspec.training import preparation as module
 from tests.refusals import refused
-from tests.training.tiny import Stop, sample_reactions
+from tests.training.tiny import sample_reactions
 
 OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0)
+
+
+class Stop(BaseException):
+    """Stands for a kill: code that handles errors does not catch it."""
 
 
 @pytest.fixture(scope="module")
