@@ -157,9 +157,9 @@ def score_command(
         form = jobs.chosen_format(output, FORMATS)
         count = jobs.process_count(processes)
         loaded = jobs.load_model(model)
+        _check_task(form, loaded)
         loaded.check_aligned(aligned)
         aligned = loaded.aligned if aligned is None else aligned
-        _check_task(form, loaded)
         table = PairTable(table_path, query_column, target_column, loaded.task)
         options.setdefault("canonical_queries", loaded.canonical_queries)
         settings = {
