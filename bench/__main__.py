@@ -33,7 +33,6 @@ OPERATORS = (
     "left_pad",
     "expand_drafts",
     "acceptance_length",
-    "select_hypotheses",
 )
 
 

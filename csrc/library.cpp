@@ -69,7 +69,4 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "Tensor draft_ids) -> (Tensor, Tensor, Tensor)");
   library.def(
       "acceptance_length(Tensor draft_ids, Tensor draft_lengths, Tensor predicted_ids) -> Tensor");
-  library.def(
-      "select_hypotheses(Tensor scores, Tensor parent_ranks, Tensor token_ids, "
-      "Tensor candidate_counts, int beam_size) -> (Tensor, Tensor)");
 }

@@ -167,18 +167,10 @@ def dense(place: Place) -> Iterator[Row]:
     lengths = draw(700, high=90)
     drafts = draw(33, 23, 17)
     predicted = torch.where(draw(900, 40, high=12) == 0, 1, 2)
-    ranks = torch.arange(250).expand(32, 250)
     cases: dict[str, tuple[Any, ...]] = {
         "left_pad": (draw(int(lengths.sum())), lengths, 7),
         "expand_drafts": (draw(80, 60), draw(80), draw(80, high=33), drafts),
         "acceptance_length": (torch.full((900, 40), 2), draw(900, high=41), predicted),
-        "select_hypotheses": (
-            draw(32, 250, high=9).double(),
-            (ranks // 10).contiguous(),
-            (ranks % 10).contiguous(),
-            draw(32, high=251),
-            10,
-        ),
     }
     for name, arguments in cases.items():
         moved = [a.to(place.tensors) if isinstance(a, Tensor) else a for a in arguments]

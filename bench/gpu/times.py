@@ -101,7 +101,6 @@ def _padded_operators(place: Place) -> Iterator[Row]:
         for hypotheses in (1, 5, 10)[: 1 if place.few else None]:
             rows = queries * hypotheses
             lengths = torch.full((rows,), width)
-            candidates = hypotheses * (hypotheses + drafts)
             calls: dict[str, tuple[Any, ...]] = {
                 "left_pad": (draw(rows * width), lengths.to(place.tensors), 0),
                 "expand_drafts": (
@@ -114,13 +113,6 @@ def _padded_operators(place: Place) -> Iterator[Row]:
                     draw(rows * drafts, length),
                     draw(rows * drafts, high=length + 1),
                     draw(rows * drafts, length),
-                ),
-                "select_hypotheses": (
-                    draw(queries, candidates).double(),
-                    draw(queries, candidates),
-                    draw(queries, candidates),
-                    draw(queries, high=candidates),
-                    hypotheses,
                 ),
             }
             row: Row = {"what": "padded operators", "queries": queries, "hypotheses": hypotheses}

@@ -5,11 +5,6 @@
 #include <torch/csrc/stable/library.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <vector>
-
-#include "rules/candidate.h"
 
 namespace molspec::cpu {
 namespace {
@@ -85,52 +80,12 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
   return accepted;
 }
 
-struct Indexed : Ranked<int64_t> {
-  int64_t index;
-
-  bool operator<(const Indexed& other) const {  // among equals, the earlier one first
-    if (better(*this, other) || better(other, *this)) return better(*this, other);
-    return index < other.index;
-  }
-};
-
-void select_query(const SelectHypothesesProblem& problem, int64_t query,
-                  std::vector<Indexed>& candidates) {
-  candidates.clear();
-  const int64_t row = query * problem.candidate_count;
-  for (int64_t i = 0; i < problem.candidate_counts[query]; ++i) {
-    check(!std::isnan(problem.scores[row + i]), "scores[", query, ", ", i, "] is not a number");
-    candidates.push_back(
-        {{problem.scores[row + i], problem.parent_ranks[row + i], problem.token_ids[row + i]}, i});
-  }
-  keep_best(candidates, problem.beam_size, std::less<Indexed>());
-  problem.counts[query] = static_cast<int64_t>(candidates.size());
-  int64_t* indices = problem.indices + query * problem.beam_size;
-  std::fill_n(indices, problem.beam_size, 0);
-  for (const Indexed& candidate : candidates) *indices++ = candidate.index;
-}
-
-std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tensor& parent_ranks,
-                                                const Tensor& token_ids,
-                                                const Tensor& candidate_counts, int64_t beam_size) {
-  SelectHypothesesProblem problem =
-      select_hypotheses_check(scores, parent_ranks, token_ids, candidate_counts, beam_size);
-  check_values(problem.candidate_counts, problem.query_count, "candidate_counts",
-               problem.candidate_count);
-  auto results = select_hypotheses_results(problem, token_ids);
-  std::vector<Indexed> candidates;
-  for (int64_t query = 0; query < problem.query_count; ++query)
-    select_query(problem, query, candidates);
-  return results;
-}
-
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, CPU, library) {
   library.impl("left_pad", TORCH_BOX(&left_pad_op));
   library.impl("expand_drafts", TORCH_BOX(&expand_drafts_op));
   library.impl("acceptance_length", TORCH_BOX(&acceptance_length_op));
-  library.impl("select_hypotheses", TORCH_BOX(&select_hypotheses_op));
 }
 
 }  // namespace molspec::cpu

@@ -23,11 +23,9 @@ class FirstBad {
 
   FirstBadIndex* data() const { return static_cast<FirstBadIndex*>(cell_.data_ptr()); }
 
-  FirstBadIndex index() const { return read_back(data(), stream_); }
-
   // Throws if a kernel found an entry of `values` outside 0 to `most`.
   void check_none(const char* name, const int64_t* values, int64_t most) const {
-    const FirstBadIndex found = index();
+    const FirstBadIndex found = read_back(data(), stream_);
     if (found == kNoneBad) return;
     check(false, name, "[", found, "] is ", read_back(values + found, stream_), ": expected 0 to ",
           most);
@@ -94,33 +92,12 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
   return accepted;
 }
 
-std::tuple<Tensor, Tensor> select_hypotheses_op(const Tensor& scores, const Tensor& parent_ranks,
-                                                const Tensor& token_ids,
-                                                const Tensor& candidate_counts, int64_t beam_size) {
-  const Stream stream{{scores, "scores"},
-                      {parent_ranks, "parent_ranks"},
-                      {token_ids, "token_ids"},
-                      {candidate_counts, "candidate_counts"}};
-  SelectHypothesesProblem problem =
-      select_hypotheses_check(scores, parent_ranks, token_ids, candidate_counts, beam_size);
-  auto results = select_hypotheses_results(problem, token_ids);
-  const FirstBad bad_count(token_ids, stream), bad_score(token_ids, stream);
-  select_hypotheses(problem, bad_count.data(), bad_score.data(), stream);
-  bad_count.check_none("candidate_counts", problem.candidate_counts, problem.candidate_count);
-  const FirstBadIndex score = bad_score.index();
-  if (score != kNoneBad)  // then there are candidates: no division by 0
-    check(false, "scores[", score / problem.candidate_count, ", ", score % problem.candidate_count,
-          "] is not a number");
-  return results;
-}
-
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
   library.impl("left_pad", TORCH_BOX(&left_pad_op));
   library.impl("expand_drafts", TORCH_BOX(&expand_drafts_op));
   library.impl("acceptance_length", TORCH_BOX(&acceptance_length_op));
-  library.impl("select_hypotheses", TORCH_BOX(&select_hypotheses_op));
 }
 
 }  // namespace molspec::cuda

@@ -3,7 +3,6 @@
 #include "cuda/dense.h"
 #include "cuda/launch.h"
 #include "cuda/warp.cuh"
-#include "rules/candidate.h"
 
 namespace molspec::cuda {
 
@@ -124,48 +123,6 @@ inline __global__ void acceptance_length_kernel(AcceptanceLengthProblem problem,
   if (lane == 0) problem.accepted[row] = accepted;
 }
 
-// select_hypotheses on the GPU: a candidate's place is the number of candidates before it.
-
-inline __device__ Ranked<int64_t> candidate_at(const SelectHypothesesProblem& problem, int64_t i) {
-  return {problem.scores[i], problem.parent_ranks[i], problem.token_ids[i]};
-}
-
-// The number of candidates of [row, row + count) before candidate i of them.
-inline __device__ int64_t place_of(const SelectHypothesesProblem& problem, int64_t row,
-                                   int64_t count, int64_t i) {
-  const Ranked<int64_t> mine = candidate_at(problem, row + i);
-  int64_t place = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    const Ranked<int64_t> other = candidate_at(problem, row + j);
-    place += better(other, mine) || (j < i && !better(mine, other));
-  }
-  return place;
-}
-
-// Block q selects for query q. Threads stride over its candidates, compute the place of each, and
-// then over the places that stay empty. A query with a bad count or score is left out.
-inline __global__ void select_hypotheses_kernel(SelectHypothesesProblem problem,
-                                                FirstBadIndex* bad_count,
-                                                FirstBadIndex* bad_score) {
-  await_previous();
-  const int64_t query = blockIdx.x, row = query * problem.candidate_count;
-  const int64_t count = problem.candidate_counts[query];
-  if (count < 0 || count > problem.candidate_count) {
-    if (threadIdx.x == 0) atomicMin(bad_count, static_cast<FirstBadIndex>(query));
-    return;
-  }
-  int64_t* indices = problem.indices + query * problem.beam_size;
-  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-    if (isnan(problem.scores[row + i])) atomicMin(bad_score, static_cast<FirstBadIndex>(row + i));
-    const int64_t place = place_of(problem, row, count, i);
-    if (place < problem.beam_size) indices[place] = i;
-  }
-  for (int64_t place = count + threadIdx.x; place < problem.beam_size; place += blockDim.x)
-    indices[place] = 0;
-  if (threadIdx.x == 0)
-    problem.counts[query] = count < problem.beam_size ? count : problem.beam_size;
-}
-
 void left_pad_measure(const LeftPadProblem& problem, int64_t* begins, RowMeasure* measure,
                       cudaStream_t stream) {
   launch("left_pad_measure", left_pad_measure_kernel, 1, kMeasureThreads, stream, problem.lengths,
@@ -187,12 +144,6 @@ void acceptance_length(const AcceptanceLengthProblem& problem, FirstBadIndex* fi
   constexpr int kRows = 4;  // of a block
   launch("acceptance_length", acceptance_length_kernel, (problem.row_count + kRows - 1) / kRows,
          kRows * kWarp, stream, problem, first_bad);
-}
-
-void select_hypotheses(const SelectHypothesesProblem& problem, FirstBadIndex* bad_count,
-                       FirstBadIndex* bad_score, cudaStream_t stream) {
-  launch("select_hypotheses", select_hypotheses_kernel, problem.query_count, 128, stream, problem,
-         bad_count, bad_score);
 }
 
 }  // namespace molspec::cuda

@@ -25,8 +25,5 @@ void expand_drafts(const ExpandDraftsProblem& problem, FirstBadIndex* first_bad,
                    cudaStream_t stream);
 void acceptance_length(const AcceptanceLengthProblem& problem, FirstBadIndex* first_bad,
                        cudaStream_t stream);
-// bad_count: as first_bad, of candidate_counts; bad_score: of scores, flat, one that is NaN.
-void select_hypotheses(const SelectHypothesesProblem& problem, FirstBadIndex* bad_count,
-                       FirstBadIndex* bad_score, cudaStream_t stream);
 
 }  // namespace molspec::cuda

@@ -93,28 +93,4 @@ Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& 
   return result(like, {problem.row_count}, problem.accepted);
 }
 
-SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tensor& parent_ranks,
-                                                const Tensor& token_ids,
-                                                const Tensor& candidate_counts, int64_t beam_size) {
-  constexpr auto kLike = "that of scores, ";
-  SelectHypothesesProblem problem{};
-  problem.scores = checked_data<const double>(scores, "scores", 2);
-  problem.query_count = scores.size(0);
-  problem.candidate_count = scores.size(1);
-  problem.beam_size = beam_size;
-  problem.parent_ranks = checked_like(parent_ranks, "parent_ranks", scores, kLike);
-  problem.token_ids = checked_like(token_ids, "token_ids", scores, kLike);
-  problem.candidate_counts =
-      checked_list(candidate_counts, "candidate_counts", scores.size(0), "query");
-  check(beam_size >= 1 && beam_size <= kMostSize, "beam_size is ", beam_size, ": expected 1 to ",
-        kMostSize);
-  return problem;
-}
-
-std::tuple<Tensor, Tensor> select_hypotheses_results(SelectHypothesesProblem& problem,
-                                                     const Tensor& like) {
-  return {result(like, {problem.query_count, problem.beam_size}, problem.indices),
-          result(like, {problem.query_count}, problem.counts)};
-}
-
 }  // namespace molspec

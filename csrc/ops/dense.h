@@ -60,20 +60,4 @@ AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
                                                 const Tensor& predicted_ids);
 Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like);
 
-// select_hypotheses: the best candidates of every query, in the order of rules/candidate.h.
-struct SelectHypothesesProblem {
-  const double* scores;             // [query, candidate]
-  const int64_t* parent_ranks;      // [query, candidate]
-  const int64_t* token_ids;         // [query, candidate]
-  const int64_t* candidate_counts;  // [query]
-  int64_t query_count, candidate_count, beam_size;
-  int64_t* indices;  // [query, beam_size]
-  int64_t* counts;   // [query]
-};
-SelectHypothesesProblem select_hypotheses_check(const Tensor& scores, const Tensor& parent_ranks,
-                                                const Tensor& token_ids,
-                                                const Tensor& candidate_counts, int64_t beam_size);
-std::tuple<Tensor, Tensor> select_hypotheses_results(SelectHypothesesProblem& problem,
-                                                     const Tensor& like);
-
 }  // namespace molspec

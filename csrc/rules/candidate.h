@@ -10,16 +10,13 @@
 
 namespace molspec {
 
-template <typename Id>
-struct Ranked {
+struct RankedCandidate {
   double score;
-  Id parent_rank;
-  Id token_id;
+  int32_t parent_rank;
+  int32_t token_id;
 };
-using RankedCandidate = Ranked<int32_t>;
 
-template <typename Id>
-MOLSPEC_ANYWHERE bool better(const Ranked<Id>& left, const Ranked<Id>& right) {
+MOLSPEC_ANYWHERE inline bool better(const RankedCandidate& left, const RankedCandidate& right) {
   if (left.score != right.score) return left.score > right.score;
   if (left.parent_rank != right.parent_rank) return left.parent_rank < right.parent_rank;
   return left.token_id < right.token_id;

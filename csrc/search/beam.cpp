@@ -240,7 +240,7 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   const int32_t most = most_choices(spec_.beam_size, spec_.finished_apart);
   std::vector<BeamChoice>& choices = lists.choices;
   const bool contested = guessed && choices.size() > static_cast<size_t>(most);
-  keep_best(choices, most + contested, better<int32_t>);
+  keep_best(choices, most + contested, better);
   if (contested) {
     const double left_out = choices.back().score;
     choices.pop_back();

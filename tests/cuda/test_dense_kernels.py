@@ -84,24 +84,3 @@ def test_values_out_of_range_are_refused(cuda: Emulator) -> None:
         ops.expand_drafts(long([[1], [1], [1]]), long([0, 0, 0]), long([1, 2, -1]), drafts)
     with pytest.raises(RuntimeError, match=r"draft_lengths\[0\] is 2: expected 0 to 1"):
         ops.acceptance_length(long([[1]]), long([2]), long([[1]]))
-
-
-@pytest.mark.parametrize(
-    ("queries", "candidates", "beam_size"), [(1, 1, 1), (3, 40, 5), (2, 3, 7), (0, 4, 2), (2, 0, 2)]
-)
-def test_select_hypotheses(cuda: Emulator, queries: int, candidates: int, beam_size: int) -> None:
-    scores = draw(1, queries, candidates, high=4).double()  # many ties
-    ranks = torch.arange(candidates).expand(queries, candidates) % 5
-    tokens = torch.arange(candidates).expand(queries, candidates) // 5
-    counts = draw(2, queries, high=candidates + 1)
-    arguments = (scores, ranks.contiguous(), tokens.contiguous(), counts, beam_size)
-    assert_same(cuda.ops.select_hypotheses(*arguments), reference.select_hypotheses(*arguments))
-
-
-def test_select_hypotheses_refuses_values_out_of_range(cuda: Emulator) -> None:
-    ids = long([[0, 1]])
-    nan = torch.tensor([[0.0, float("nan")]], dtype=torch.float64)
-    with pytest.raises(RuntimeError, match=r"candidate_counts\[0\] is 3: expected 0 to 2"):
-        cuda.ops.select_hypotheses(nan, ids, ids, long([3]), 1)
-    with pytest.raises(RuntimeError, match=r"scores\[0, 1\] is not a number"):
-        cuda.ops.select_hypotheses(nan, ids, ids, long([2]), 1)

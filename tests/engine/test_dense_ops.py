@@ -79,28 +79,6 @@ def test_acceptance_stops_at_the_first_difference_or_the_draft_end() -> None:
     assert accepted.tolist() == [3, 1, 0, 2]
 
 
-@given(sizes, sizes, st.integers(1, 6), st.integers(0, 999))
-def test_select_hypotheses(queries: int, candidates: int, beam_size: int, seed: int) -> None:
-    # Few different values give many ties.
-    arguments = (
-        -draw_ids(seed, queries, candidates).double() / 2,
-        draw_ids(seed + 1, queries, candidates, high=2),
-        draw_ids(seed + 3, queries, candidates, high=2) << 32,
-        draw_ids(seed + 2, queries, high=candidates + 1),
-        beam_size,
-    )
-    assert_same(ops.select_hypotheses(*arguments), reference.select_hypotheses(*arguments))
-
-
-def test_select_hypotheses_ranks_by_score_parent_token_and_index() -> None:
-    scores = torch.tensor([[-1.0, -2.0, -1.0, -1.0, -2.0, 0.0]], dtype=torch.float64)
-    indices, counts = ops.select_hypotheses(
-        scores, long([[1, 0, 0, 1, 0, 0]]), long([[5, 5, 9, 4, 5, 7]]), long([5]), 7
-    )
-    assert indices.tolist() == [[2, 3, 0, 1, 4, 0, 0]]
-    assert counts.tolist() == [5]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -138,18 +116,6 @@ def test_select_hypotheses_ranks_by_score_parent_token_and_index() -> None:
             lambda: ops.acceptance_length(long([[1]]).int(), long([1]), long([[1]])),
             "draft_ids is of int32: expected int64",
         ),
-        (
-            lambda: ops.select_hypotheses(
-                torch.full((1, 1), float("nan")).double(), long([[0]]), long([[0]]), long([1]), 1
-            ),
-            r"scores\[0, 0\] is not a number",
-        ),
-        (
-            lambda: ops.select_hypotheses(
-                torch.zeros(1, 1).double(), long([[0]]), long([[0]]), long([2]), 1
-            ),
-            r"candidate_counts\[0\] is 2: expected 0 to 1",
-        ),
     ],
 )
 def test_bad_arguments_are_refused(call: object, message: str) -> None:
@@ -166,7 +132,5 @@ def test_operators_pass_opcheck() -> None:
     )
     expand = (long([[1, 2]]), long([0]), long([0]), long([[[3], [4]]]))
     torch.library.opcheck(library.expand_drafts, expand, test_utils=tests)
-    select = (torch.zeros(1, 2).double(), long([[0, 0]]), long([[0, 1]]), long([2]), 2)
-    torch.library.opcheck(library.select_hypotheses, select, test_utils=tests)
     accept = (long([[1, 2]]), long([2]), long([[1, 3]]))
     torch.library.opcheck(library.acceptance_length, accept, test_utils=tests)

@@ -16,13 +16,12 @@ from tests.engine.trees import Batch, random_batch
 from tests.fuzz.draw import Draw
 
 _TYPES = (torch.int64, torch.int64, torch.int64, torch.int32, torch.float64, torch.float32)
-_DENSE = ("left_pad", "expand_drafts", "acceptance_length", "select_hypotheses")
+_DENSE = ("left_pad", "expand_drafts", "acceptance_length")
 #: Dimensions of each operator's tensors, then whether an integer follows.
 _DIMENSIONS = {
     "left_pad": ((1, 1), True),
     "expand_drafts": ((2, 1, 1, 3), False),
     "acceptance_length": ((2, 1, 2), False),
-    "select_hypotheses": ((2, 2, 2, 1), True),
 }
 
 
@@ -32,11 +31,7 @@ def dense(draw: Draw) -> None:
     dimensions, with_integer = _DIMENSIONS[name]
     sizes = [draw.below(4) for _ in range(3)]
     tensors = [_tensor(draw, count, sizes) for count in dimensions]
-    if name == "select_hypotheses" and draw.below(8):
-        tensors[0] = tensors[0].double()
     arguments: list[Any] = [*tensors, *([draw.integer()] if with_integer else [])]
-    if name == "select_hypotheses" and isinstance(arguments[-1], int):
-        arguments[-1] = min(arguments[-1], 50)  # it sets a size of the result
     try:
         found = getattr(ops, name)(*arguments)
     except RuntimeError as error:

@@ -42,23 +42,6 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     return agree.long().cumprod(dim=1).sum(dim=1)
 
 
-def select_hypotheses(
-    scores: Tensor,
-    parent_ranks: Tensor,
-    token_ids: Tensor,
-    candidate_counts: Tensor,
-    beam_size: int,
-) -> tuple[Tensor, Tensor]:
-    """Pick the best candidates of every query; see `ops.select_hypotheses`."""
-    indices = token_ids.new_zeros((len(scores), beam_size))
-    counts = candidate_counts.clamp(max=beam_size)
-    for query, (available, count) in enumerate(zip(candidate_counts, counts, strict=True)):
-        rows = [part[query, :available].tolist() for part in (scores, parent_ranks, token_ids)]
-        ranked = sorted(range(int(available)), key=lambda i: (-rows[0][i], rows[1][i], rows[2][i]))
-        indices[query, :count] = torch.tensor(ranked[:count], dtype=torch.int64)
-    return indices, counts
-
-
 def rank_tokens(
     nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
 ) -> None:

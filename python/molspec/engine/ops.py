@@ -258,29 +258,6 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     return accepted
 
 
-def select_hypotheses(
-    scores: Tensor,
-    parent_ranks: Tensor,
-    token_ids: Tensor,
-    candidate_counts: Tensor,
-    beam_size: int,
-) -> tuple[Tensor, Tensor]:
-    """Select the best candidates of every query, of any lengths: a beam's next hypotheses.
-
-    scores float64, parent_ranks and token_ids int64, all [query, candidate]; row q has
-    candidate_counts[q] (int64 [query]) candidates. They rank by score, highest first, then by
-    parent rank, then by token id, then by index. Returns indices int64 [query, beam_size] into the
-    candidates and counts int64 [query]: the first counts[q] = min(beam_size, candidate_counts[q])
-    of a row are the selection, best first; the others are 0.
-    Raises RuntimeError if shapes disagree, a count is out of range or a score is NaN.
-    """
-    _ready(scores)
-    selected: tuple[Tensor, Tensor] = library.select_hypotheses(
-        scores, parent_ranks, token_ids, candidate_counts, beam_size
-    )
-    return selected
-
-
 @torch.library.register_fake("molspec::decoder_step")
 @torch.library.register_fake("molspec::encode")
 def _(*_arguments: Tensor) -> None:
@@ -310,15 +287,3 @@ def _(
 @torch.library.register_fake("molspec::acceptance_length")
 def _(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: Tensor) -> Tensor:
     return draft_ids.new_empty((draft_ids.shape[0],))
-
-
-@torch.library.register_fake("molspec::select_hypotheses")
-def _(
-    scores: Tensor,
-    parent_ranks: Tensor,
-    token_ids: Tensor,
-    candidate_counts: Tensor,
-    beam_size: int,
-) -> tuple[Tensor, Tensor]:
-    queries = scores.shape[0]
-    return token_ids.new_empty((queries, beam_size)), token_ids.new_empty((queries,))
