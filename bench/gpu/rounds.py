@@ -42,7 +42,6 @@ HOST: dict[str, Options] = {
     "heads": {"drafter": "heads"},
     "relaxed": {"verification": "relaxed"},
     "samples": {"samples": 3, "seed": 1},
-    "samples without replacement": {"samples": 2, "seed": 1, "replacement": False},
     "a given prefix": {"n_best": 3, "target_prefix": "CC"},
 }
 

@@ -73,13 +73,6 @@ MOLSPEC_ANYWHERE inline double fixed_exp(double value) {
   return sum * scale;
 }
 
-// log(1 - exp(value)) for a negative value.
-MOLSPEC_ANYWHERE inline double fixed_log_1m_exp(double value) {
-  if (value > -1e-5) return fixed_log(-value * (1 + value / 2));
-  const double left = 1 - fixed_exp(value);
-  return left > 0.5 && value < -36 ? -fixed_exp(value) : fixed_log(left);
-}
-
 // The noise of a query, of one of its samples, or of a path.
 class Noise {
  public:

@@ -54,7 +54,7 @@ void BeamSearch::paths(std::vector<Path>& out) const {
   if (!spec_.proposed) return;
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
     const BeamEntry& entry = lists_.beam[rank];
-    if (entry.continues(spec_.max_length)) out.push_back(path(entry.node, own_log_prob(entry)));
+    if (entry.continues(spec_.max_length)) out.push_back(path(entry.node, entry.log_prob));
   }
 }
 
@@ -193,7 +193,7 @@ void BeamSearch::blend_drafts(int32_t slot) {
 
 bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
   for (const int32_t slot : staged_) {
-    remember(slot, log_probs, vocab_size);
+    best_tokens(log_probs, vocab_size, width(), note(slot).best);
     note(slot).evaluated = true;
     log_probs += vocab_size;
   }
@@ -216,10 +216,6 @@ bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
     finish();
   }
   return !live;
-}
-
-void BeamSearch::remember(int32_t slot, const float* log_probs, int32_t vocab_size) {
-  best_tokens(log_probs, vocab_size, width(), note(slot).best);
 }
 
 int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
@@ -284,6 +280,10 @@ void BeamSearch::finish() {
   Beam& best = spec_.finished_apart ? lists_.finished : lists_.beam;
   const int32_t count = spec_.finished_apart ? lists_.finished_count : lists_.count;
   decoded_.hypotheses = ranked_hypotheses(*row_.tree, best, std::min(count, spec_.n_best));
+}
+
+std::unique_ptr<Search> BeamSpec::search(const Row& row) const {
+  return std::make_unique<BeamSearch>(*this, row);
 }
 
 }  // namespace molspec

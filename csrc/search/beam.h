@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "rules/noise.h"
 #include "search/beam_nodes.h"
 #include "search/search.h"
 
@@ -39,17 +38,6 @@ struct BeamLists {
   }
 };
 
-// Log-probs of a path: after the sampling filters, and the model's own.
-struct PathLogProbs {
-  double drawn = 0, own = 0;
-};
-
-// A token after a path: its log-prob after the filters, without and with noise.
-struct NoisyToken {
-  int32_t token_id;
-  double drawn_log_prob, noisy;
-};
-
 // Data of nodes by slot, for all beam searches of a batch; and their scratch memory.
 class BeamNotes {
  public:
@@ -64,10 +52,6 @@ class BeamNotes {
     std::vector<Candidate> best;     // the model's likeliest tokens; empty if it has no numbers
     std::vector<Candidate> guesses;  // the guessed likeliest tokens
     GuessState guess_state;
-    // Of stochastic beams: the path's noise and log-probs, and the noisy log-probs of `best`.
-    Noise noise{0};
-    PathLogProbs log_probs;
-    std::vector<NoisyToken> noisy;
   };
 
   Note& operator[](int32_t slot) { return notes_[slot]; }
@@ -87,7 +71,7 @@ class BeamNotes {
   std::vector<Note> notes_;
 };
 
-class BeamSearch : public Search {
+class BeamSearch final : public Search {
  public:
   BeamSearch(const BeamSpec& spec, Row row);
 
@@ -96,8 +80,9 @@ class BeamSearch : public Search {
   void plan(const DraftTree*& proposed) override;
   bool advance(const float* log_probs, int32_t vocab_size) override;
 
- protected:
+ private:
   using Note = BeamNotes::Note;
+  class Stepper;
 
   Note& note(int32_t slot) const { return (*row_.notes)[slot]; }
   double score(double log_prob, int32_t length) const {
@@ -105,20 +90,7 @@ class BeamSearch : public Search {
   }
   int32_t width() const { return candidate_count(spec_.beam_size, spec_.finished_apart); }
   const std::vector<Candidate>& guesses(int32_t slot);
-
-  // Stores the model's log-probs after a node; those after its parent are stored already.
-  virtual void remember(int32_t slot, const float* log_probs, int32_t vocab_size);
-  virtual void add_choices(BeamLists& lists, int32_t rank, bool guessed);
-  // The model's log-prob of a live hypothesis.
-  virtual double own_log_prob(const BeamEntry& entry) const { return entry.log_prob; }
-  virtual void finish();
   void set_log_prob(double log_prob) override { lists_.beam.front().log_prob = log_prob; }
-
-  BeamSpec spec_;
-  BeamLists lists_;
-
- private:
-  class Stepper;
 
   int32_t new_node(int32_t parent, int32_t token_id);
   void look_ahead();
@@ -130,10 +102,14 @@ class BeamSearch : public Search {
 
   // Writes the best extensions of the beam to `choices` and returns how many.
   int32_t choose(BeamLists& lists, bool guessing);
+  void add_choices(BeamLists& lists, int32_t rank, bool guessed);
   // Adds the nodes of the next beam and makes it the beam.
   void settle(BeamLists& lists);
   void collect();
+  void finish();
 
+  BeamSpec spec_;
+  BeamLists lists_;
   Guess guess_;
   BeamNodes nodes_;
   std::vector<int32_t> staged_;  // slots

@@ -128,8 +128,8 @@ void bind_decoded(py::module_& module) {
   module.attr("NON_FINITE") = kNoNumbers;
   bind_fields(py::class_<Hypothesis>(module, "Hypothesis"), REQUIRED(Hypothesis, token_ids),
               REQUIRED(Hypothesis, log_prob), REQUIRED(Hypothesis, finished),
-              OPTIONAL(Hypothesis, inclusion), OPTIONAL(Hypothesis, prefix_log_prob),
-              OPTIONAL(Hypothesis, tolerated), OPTIONAL(Hypothesis, token_log_probs));
+              OPTIONAL(Hypothesis, prefix_log_prob), OPTIONAL(Hypothesis, tolerated),
+              OPTIONAL(Hypothesis, token_log_probs));
   bind_fields(
       py::class_<SearchStatistics>(module, "SearchStatistics"), REQUIRED(SearchStatistics, steps),
       REQUIRED(SearchStatistics, nodes), REQUIRED(SearchStatistics, drafted_tokens),
@@ -191,8 +191,7 @@ void bind_specs(py::module_& module) {
                           OPTIONAL(SequenceSpec, samples), OPTIONAL(SequenceSpec, rejection));
   bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(BeamSpec, finished_apart),
                            OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),
-                           OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed),
-                           OPTIONAL(BeamSpec, sampling))
+                           OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed))
       .def_property_readonly("drafts", &BeamSpec::drafts);
   bind_list_spec<SpeculativeBeamSpec>(module, "SpeculativeBeamSpec",
                                       REQUIRED(SpeculativeBeamSpec, nucleus),

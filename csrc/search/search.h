@@ -26,8 +26,6 @@ struct Hypothesis {
   // The node whose log-probs chose the last token or EOS: it and those before it are in the tree
   // until the query is done.
   int32_t slot = TokenTree::kNone;
-  // Of samples without replacement: the probability that it is among them.
-  std::optional<double> inclusion = std::nullopt;
   // Of answers with a given prefix: the part of log_prob that is the prefix's.
   std::optional<double> prefix_log_prob = std::nullopt;
   // With relaxed verification: how many of its tokens are not the model's argmax.
@@ -158,12 +156,12 @@ class Search {
   template <typename Add>
   int32_t add_root(const Add& add) {
     before_root_.clear();
-    root_ = add(TokenTree::kNone, row_.bos());
+    int32_t root = add(TokenTree::kNone, row_.bos());
     for (const int32_t token_id : prefix_) {
-      before_root_.push_back(root_);
-      root_ = add(root_, token_id);
+      before_root_.push_back(root);
+      root = add(root, token_id);
     }
-    return root_;
+    return root;
   }
   // Sets the log-prob of the hypotheses that begin with the root.
   virtual void set_log_prob(double log_prob) = 0;
@@ -188,7 +186,6 @@ class Search {
   std::vector<int32_t> prefix_;       // tokens
   double prefix_log_prob_ = 0;        // of them, once they are evaluated
   std::vector<int32_t> before_root_;  // nodes; none once they are evaluated
-  int32_t root_ = TokenTree::kNone;
 };
 
 }  // namespace molspec

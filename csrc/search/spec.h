@@ -45,7 +45,7 @@ struct Settings {
 // arguments.
 using Rule = std::variant<std::monostate, Relaxed>;
 
-// Greedy decoding, or `samples` samples with replacement.
+// Greedy decoding, or `samples` samples.
 struct SequenceSpec : Settings {
   DrafterOptions drafter;
   Rule rule;                         // of greedy decoding
@@ -82,8 +82,6 @@ struct ListSpec : Settings {
 };
 
 // Exact beam search. It looks ahead by `steps` steps on guesses; with 0 it is standard beam search.
-// With `sampling`, n_best samples without replacement: a beam of noisy scores, one wider than
-// n_best.
 struct BeamSpec : ListSpec {
   bool finished_apart = false;  // finished hypotheses leave the beam, as in Hugging Face `generate`
   int32_t steps = 0;
@@ -91,7 +89,6 @@ struct BeamSpec : ListSpec {
   // Nodes that are needed with a lower probability are not drafted: they cost more than they save.
   float min_confidence = 1;
   bool proposed = false;  // drafts from an external drafter serve as guesses
-  std::optional<Sampling> sampling;
 
   bool operator==(const BeamSpec&) const = default;
   bool drafts() const { return steps > 0 && node_budget > 0; }
@@ -100,8 +97,6 @@ struct BeamSpec : ListSpec {
     require(steps >= 0, "steps", steps, "at least 0");
     require(node_budget >= 0, "node_budget", node_budget, "at least 0");
     require(min_confidence >= 0 && min_confidence <= 1, "min_confidence", min_confidence, "0 to 1");
-    require(length_penalty == 0 || !sampling, "length_penalty", length_penalty, "0 with sampling");
-    require(!finished_apart || !sampling, "finished_apart", "true", "false with sampling");
   }
   std::unique_ptr<Search> search(const Row& row) const;
 };

@@ -95,7 +95,6 @@ def test_the_file_ending_selects_the_output_format(
         ("", []),
         ("--samples 2", []),
         ("--samples 2 --merge-duplicates", ["count"]),
-        ("--samples 2 --no-replacement", ["inclusion"]),
         ("--verification relaxed", ["tolerated"]),
         ("--target-prefix CO", ["log_prob_after_prefix"]),
         ("--merge-duplicates", []),

@@ -33,7 +33,7 @@ DRAFTERS: dict[str, AnyDrafter] = {
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize(
     "options",
-    [{}, {"n_best": 3}, {"samples": 2, "seed": 3}, {"samples": 2, "seed": 3, "replacement": False}],
+    [{}, {"n_best": 3}, {"samples": 2, "seed": 3}],
     ids=str,
 )
 def test_drafts_of_heads_do_not_change_answers(

@@ -35,7 +35,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "greedy": {},
     "beam of 3": {"n_best": 3},
     "samples": {"samples": 2, "seed": 3},
-    "samples without replacement": {"samples": 2, "seed": 3, "replacement": False},
 }
 
 

@@ -146,15 +146,6 @@ def test_decode_supports_modules_of_other_dtypes(dtype: torch.dtype) -> None:
         )
 
 
-def test_samples_without_replacement_have_inclusion_probabilities() -> None:
-    model = PlainTransformer(seed=14)
-    distinct = decode(model, SOURCES, samples=3, replacement=False, **IDS)
-    there = distinct.lengths > 0
-    assert there.any()
-    assert ((distinct.inclusion > 0) & (distinct.inclusion <= 1))[there].all()
-    assert decode(model, SOURCES, samples=3, **IDS).inclusion.isnan().all()
-
-
 def test_tensors_and_lists_give_the_same_answers() -> None:
     model = PlainTransformer(seed=14)
     padded = torch.tensor([SOURCES[0], [*SOURCES[1], PAD, PAD]])

@@ -23,10 +23,10 @@ def render(form: str, answer: Answer, context: OutputContext = CONTEXT) -> str:
     return FORMATS[form].render(answer, context)
 
 
-def test_samples_are_written_with_count_or_inclusion() -> None:
-    samples = (Prediction("OC", -0.125, count=3), Prediction("C", -2.0, inclusion=0.1 + 0.2))
+def test_samples_are_written_with_their_count() -> None:
+    samples = (Prediction("OC", -0.125, count=3), Prediction("C", -2.0))
     sampled = replace(ANSWERED, result=Result("CCO", samples))
-    context = replace(CONTEXT, further_columns=("count", "inclusion"))
+    context = replace(CONTEXT, further_columns=("count",))
     for form, delimiter in (("csv", ","), ("tsv", "\t")):
         text = (
             FORMATS[form].head(context)
@@ -35,9 +35,8 @@ def test_samples_are_written_with_count_or_inclusion() -> None:
         )
         rows = list(csv.DictReader(StringIO(text), delimiter=delimiter))
         assert [row["count"] for row in rows] == ["3", "1", ""]
-        assert [row["inclusion"] for row in rows] == ["None", repr(0.1 + 0.2), ""]
     first, second = json.loads(render("jsonl", sampled))["predictions"]
-    assert (first["count"], second["inclusion"]) == (3, 0.1 + 0.2)
+    assert (first["count"], second.get("count")) == (3, None)
 
 
 def test_jsonl_has_one_object_per_line() -> None:

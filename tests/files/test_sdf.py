@@ -117,7 +117,7 @@ def test_file_without_records_has_no_queries(tmp_path: Path, text: str) -> None:
 
 def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     predictions = (
-        *(Prediction("OCC", -0.125), Prediction("C(", -1.0, inclusion=0.25)),
+        *(Prediction("OCC", -0.125), Prediction("C(", -1.0, log_prob_after_prefix=-0.25)),
         Prediction("CC", -2.0, finished=False, count=3),
     )
     answers = [
@@ -142,7 +142,7 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     }
     assert (second["smiles"], second["error"]) == ("C(", "not a molecule to RDKit")
     assert (third["error"], third["count"]) == ("unfinished", 3)
-    assert second["inclusion"] == 0.25
+    assert second["log_prob_after_prefix"] == -0.25
     assert (failed["query"], failed["error"]) == ("X", "it has an X")
     assert noted["note"] == "decoded without [Na+]"
     assert molecules[0].GetNumConformers() == 1

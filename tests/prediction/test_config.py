@@ -44,7 +44,6 @@ SHARED = {
     "top_k": None,
     "top_p": None,
     "seed": 0,
-    "replacement": True,
     "verification": "strict",
     "beta": 3,
     "tau": 1.0,

@@ -154,7 +154,7 @@ def test_the_bundled_model_and_a_noisy_one() -> None:
     members = (own := checkpoints.read(locate("product"))), noisy(own, 1)
     model = Model(own, others=members[1:])
     queries = ["CC(=O)Cl.Nc1ccccc1", "CC(=O)Cl.CCO", "OB(O)c1ccccc1.Brc1ccncc1", "CCO.CC(=O)O"]
-    for options in ({}, {"n_best": 4}, {"samples": 3}, {"samples": 3, "replacement": False}):
+    for options in ({}, {"n_best": 4}, {"samples": 3}):
         expected = list(model.predict(queries, drafter="none", batch_size=1, **options))
         drafters = [None, "tree", ModelDraft("product", gamma=4)]
         for drafter in [*drafters, "windows"] if options in ({}, {"samples": 3}) else drafters:

@@ -94,7 +94,6 @@ def test_a_new_field_is_a_column_of_parquet(extended: Callable[..., Any]) -> Non
         (PredictOptions(), ()),
         (PredictOptions(samples=2), ()),
         (PredictOptions(samples=2, merge_duplicates=True), ("count",)),
-        (PredictOptions(samples=2, replacement=False), ("inclusion",)),
         (PredictOptions(verification="relaxed"), ("tolerated",)),
         (PredictOptions(merge_duplicates=True), ()),
     ],

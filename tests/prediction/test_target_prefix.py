@@ -21,7 +21,6 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"n_best": 2, "augmentations": 4, "augment_below": 0.3},
     {"n_best": 2, "merge_duplicates": True, "drop_invalid": True, "drop_unchanged": True},
     {"samples": 4, "seed": 2},
-    {"samples": 3, "replacement": False},
     {"n_best": 2, "beam": "sbs"},
 )
 

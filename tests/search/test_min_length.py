@@ -68,7 +68,7 @@ def test_searches_equal_those_of_a_model_that_cannot_end_before(
     assert [answers(result) for result in found] != [answers(result) for result in free]
 
 
-@pytest.mark.parametrize("options", [{}, {"replacement": False}, {"verification": "rejection"}])
+@pytest.mark.parametrize("options", [{}, {"verification": "rejection"}])
 def test_samples_do_not_end_before(model: Model, options: dict[str, Any]) -> None:
     for result in model.predict(SHORT, samples=8, min_length=6, max_length=8, **options):
         assert len(result.predictions) == 8

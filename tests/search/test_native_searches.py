@@ -132,14 +132,6 @@ def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
         (lambda: BeamSpec(**BEAMS, steps=-1), "steps is -1: expected at least 0"),
         (lambda: BeamSpec(**BEAMS, length_penalty=-1.0), "length_penalty is -1: expected at least"),
         (
-            lambda: BeamSpec(**BEAMS, length_penalty=1.0, sampling=Sampling()),
-            "length_penalty is 1: expected 0 with sampling",
-        ),
-        (
-            lambda: BeamSpec(**BEAMS, finished_apart=True, sampling=Sampling()),
-            "finished_apart is true: expected false with sampling",
-        ),
-        (
             lambda: SpeculativeBeamSpec(**BEAMS, nucleus=0.0, drafter=NoDraftOptions()),
             "nucleus is 0: expected more than 0, at most 1",
         ),

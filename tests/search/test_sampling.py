@@ -296,6 +296,6 @@ def test_proposed_distributions_are_checked(
 
 
 def test_invalid_rules_are_refused(model: Model) -> None:
-    for options in ({}, {"n_best": 3}, {"samples": 3, "replacement": False}):
+    for options in ({}, {"n_best": 3}):
         refused("^verification is 'rejection'", model.predict, [QUERY], **options, **REJECTION)
     refused("^verification is 'other'", model.predict, [QUERY], verification="other")

@@ -34,7 +34,6 @@ UNDRAFTED: tuple[dict[str, Any], ...] = (
     {"samples": 5, "drafter": "none"},
     {"samples": 5, "drafter": "none", "top_k": 3, "temperature": 1.4},
     {"samples": 5, "drafter": "none", "verification": "rejection"},
-    {"samples": 4, "replacement": False, "temperature": 0.7, "drafter": EAGER},
 )
 
 
@@ -56,7 +55,7 @@ def writing_only(next_log_probs: plain.NextLogProbs, prefix: Sequence[int]) -> p
 
 
 def told(found: list[Hypothesis]) -> list[tuple[Any, ...]]:
-    return [(h.token_ids, h.log_prob, h.finished, h.inclusion, h.token_log_probs) for h in found]
+    return [(h.token_ids, h.log_prob, h.finished, h.token_log_probs) for h in found]
 
 
 @pytest.mark.parametrize("options", UNDRAFTED, ids=str)

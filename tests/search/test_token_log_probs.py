@@ -36,8 +36,6 @@ SEARCHES: tuple[dict[str, Any], ...] = (
     {"samples": 6},
     {"samples": 6, "drafter": "model", "top_k": 5, "temperature": 1.3},
     {"samples": 6, "drafter": "model", "verification": "rejection"},
-    {"samples": 6, "replacement": False, "drafter": EAGER},
-    {"samples": 6, "replacement": False, "drafter": "model", "temperature": 0.8},
 )
 
 

@@ -16,9 +16,8 @@ from tests import tiny
 SHORT = PredictOptions(max_length=12)
 BEAM = PredictOptions(n_best=3, max_length=12)
 SAMPLES = PredictOptions(samples=3, temperature=0.8, seed=7, max_length=12)
-DIFFERENT_SAMPLES = PredictOptions(samples=3, replacement=False, max_length=12)
 VALID = PredictOptions(n_best=2, drop_invalid=True, max_length=12)
-MIXED = [SHORT, BEAM, SAMPLES, DIFFERENT_SAMPLES, VALID]
+MIXED = [SHORT, BEAM, SAMPLES, VALID]
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 
 

@@ -66,8 +66,6 @@ class Hypotheses:
     finished: bool [batch, n_best], False if max_length came before EOS.
     tolerated: int64 [batch, n_best], tokens that relaxed verification accepted in place of the
         model's own.
-    inclusion: float64 [batch, n_best], of samples without replacement: the probability that the
-        sample has the answer; NaN for other answers.
     token_log_probs: float32 [batch, n_best, length], with the option of that name: of every token
         of `sequences`; NaN elsewhere.
 
@@ -81,7 +79,6 @@ class Hypotheses:
     log_probs_after_prefix: Tensor
     finished: Tensor
     tolerated: Tensor
-    inclusion: Tensor
     token_log_probs: Tensor
     statistics: Statistics
 
@@ -126,9 +123,9 @@ def decode(
     source_to_target: the target id of each source id that has one, if the vocabularies differ.
     options: fields of `PredictOptions`. For searches: n_best, beam_size, beam, length_penalty,
         finished, batch_size, min_length, token_log_probs. For drafts: drafter, draft_length,
-        draft_count, node_budget. For samples: samples, temperature, top_k, top_p, seed,
-        replacement. For relaxed verification: verification, beta, tau, judge. `ModelDraft(module)`
-        of `molspec.drafting` lets another model draft; module is what `model` may be.
+        draft_count, node_budget. For samples: samples, temperature, top_k, top_p, seed.
+        For relaxed verification: verification, beta, tau, judge. `ModelDraft(module)` of
+        `molspec.drafting` lets another model draft; module is what `model` may be.
 
     Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
     by less, a batch of another shape may prefer the other token.
@@ -328,7 +325,7 @@ def _hypotheses(
     log_probs = torch.full(shape, -torch.inf, dtype=torch.float64, device="cpu")
     after_prefix = log_probs.clone()
     lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
-    tolerated, inclusion = torch.zeros_like(lengths), torch.full_like(log_probs, torch.nan)
+    tolerated = torch.zeros_like(lengths)
     finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
     sequences: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
     for index, answer in enumerate(decoded):
@@ -344,8 +341,6 @@ def _hypotheses(
             finished[index, rank] = hypothesis.finished
             after_prefix[index, rank] = hypothesis.log_prob - (hypothesis.prefix_log_prob or 0)
             tolerated[index, rank] = hypothesis.tolerated or 0
-            if hypothesis.inclusion is not None:
-                inclusion[index, rank] = hypothesis.inclusion
     padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
     token_log_probs = torch.full(padded.shape, torch.nan, dtype=torch.float32, device="cpu")
     for place, (sequence, values) in sequences.items():
@@ -358,7 +353,6 @@ def _hypotheses(
         lengths=lengths,
         finished=finished,
         tolerated=tolerated,
-        inclusion=inclusion,
         token_log_probs=token_log_probs,
         statistics=statistics,
     )

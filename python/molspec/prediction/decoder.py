@@ -195,7 +195,6 @@ class _TextRequest(Request[Result]):
             self._model.reader.vocabulary.decode(found.token_ids),
             found.log_prob,
             found.finished,
-            inclusion=found.inclusion,
             tolerated=found.tolerated,
             log_prob_after_prefix=None if prefix is None else found.log_prob - prefix,
             token_log_probs=tuple(found.token_log_probs) or None,

@@ -27,7 +27,7 @@ BeamKind = Literal["exact", "standard", "sbs"]
 FinishedPlace = Literal["beam", "separate"]
 Verification = Literal["strict", "relaxed", "rejection"]
 JudgedBy = Literal["model", "drafter"]
-Search = Literal["greedy", "exact", "standard", "sbs", "sampling", "stochastic"]
+Search = Literal["greedy", "exact", "standard", "sbs", "sampling"]
 
 #: Default maximum tokens of a prediction, EOS counted.
 DEFAULT_MAX_LENGTH = 200
@@ -55,11 +55,10 @@ _UNFIT: dict[Search, tuple[type, ...]] = {
     "greedy": (LookAhead,),
     "sampling": (LookAhead,),
     "exact": _NOT_AHEAD,
-    "stochastic": _NOT_AHEAD,
     "sbs": (LookAhead, TreeDraft),
 }
 #: Searches that the option `beam` does not name.
-_NAMES = {"greedy": "greedy decoding", "sampling": "sampling", "stochastic": "beam 'exact'"}
+_NAMES = {"greedy": "greedy decoding", "sampling": "sampling"}
 ANSWERS, BEAMS, DRAFTS = "Answers", "Beams", "Drafts"
 SAMPLES, RELAXED = "Samples", "Relaxed verification"
 
@@ -258,14 +257,6 @@ class PredictOptions:
         least=0,
         most=2**64 - 1,
     )
-    replacement: bool = http_setting(
-        True,
-        "Whether one answer may be drawn twice.",
-        more="False draws samples that all differ (stochastic beam search, Kool et al. 2019). The "
-        "first is distributed as a single sample. Each has its `inclusion`, the probability that "
-        "it is among them.",
-        group=SAMPLES,
-    )
     verification: Verification = http_setting(
         "strict",
         "Which draft tokens are accepted: strict, relaxed (greedy) or rejection (samples).",
@@ -371,7 +362,7 @@ class PredictOptions:
                 )
         for name, search, called in (
             ("relaxed", "greedy", "greedy decoding"),
-            ("rejection", "sampling", "samples with replacement"),
+            ("rejection", "sampling", "samples"),
         ):
             if self.verification == name and self.search != search:
                 raise ValueError(f"verification is {name!r}: expected it with {called}")
@@ -387,11 +378,6 @@ class PredictOptions:
         return self.n_best if self.beam_size is None else self.beam_size
 
     @property
-    def beam_width(self) -> int:
-        """Hypotheses of a beam; samples without replacement need one more, for `inclusion`."""
-        return self.width if self.samples is None else self.samples + 1
-
-    @property
     def answer_count(self) -> int:
         """Answers of a query."""
         return self.n_best if self.samples is None else self.samples
@@ -403,9 +389,9 @@ class PredictOptions:
 
     @property
     def search(self) -> Search:
-        """The search; "stochastic" are samples without replacement."""
+        """The search."""
         if self.samples is not None:
-            return "sampling" if self.replacement else "stochastic"
+            return "sampling"
         return "greedy" if self.is_greedy else self.beam or "exact"
 
     @property

@@ -80,9 +80,6 @@ class Prediction:
     count: int = given(
         1, "Number of equal samples; omitted if 1.", samples=..., merge_duplicates=True
     )
-    inclusion: float | None = given(
-        None, "Of samples that all differ: how probably it is one.", replacement=False
-    )
     tolerated: int | None = given(
         None,
         "Relaxed: tokens that the model would not write.",
@@ -305,8 +302,7 @@ def count_duplicates(samples: Sequence[Prediction]) -> tuple[Prediction, ...]:
 def _merged(group: Sequence[Prediction], log_prob: float, count: int = 1) -> Prediction:
     """The likeliest of a group, with the group's log_prob and count."""
     best = min(group, key=_rarity)
-    inclusion = best.inclusion if len(group) == 1 else None  # that of several is not known
-    changed = {"log_prob": log_prob, "count": count, "inclusion": inclusion}
+    changed = {"log_prob": log_prob, "count": count}
     if best.log_prob_after_prefix is not None:
         changed["log_prob_after_prefix"] = best.log_prob_after_prefix + (log_prob - best.log_prob)
     return best.known(**{**best.to_json(), **changed})

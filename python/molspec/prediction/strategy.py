@@ -40,7 +40,6 @@ _MOST_HYPOTHESES_DRAFTED, _MOST_QUERIES_DRAFTED = 1024, 64
 _TOGETHER_ON_CPU, _TOGETHER_ON_DEVICE = 24, 100
 #: Hypotheses that fill a device's passes: with more of them, a query's share falls little.
 _OF_FILES_ON_DEVICE = 1024
-_LOOKING_AHEAD = ("exact", "standard", "stochastic")
 #: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
 #: tiles for a single query.
 _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
@@ -68,25 +67,30 @@ class SearchPlan(NamedTuple):
 def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length: int) -> SearchPlan:
     """Plan the search of a query with this drafter."""
     common = {**_settings(options), "max_length": max_length}
-    if options.samples is not None:
-        common["sampling"] = _native.Sampling(
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            seed=options.seed,
-        )
-    elif not options.is_greedy:
-        common["length_penalty"] = options.length_penalty
-    if options.search in _LOOKING_AHEAD:
+    if options.search in ("exact", "standard", "sbs"):
+        common |= {
+            "beam_size": options.width,
+            "n_best": options.n_best,
+            "length_penalty": options.length_penalty,
+        }
+    if options.search in ("exact", "standard"):
         return _beam(options, drafting, common)
     common["drafter"] = native_options(drafting)
     external = None if isinstance(drafting, Drafting) else drafting
     if options.search == "sbs":
-        common |= {"beam_size": options.width, "n_best": options.n_best}
         spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
         return SearchPlan(Strategy(spec), external)
     if options.samples is not None:
-        common |= {"samples": options.samples, "rejection": options.verification == "rejection"}
+        common |= {
+            "sampling": _native.Sampling(
+                temperature=options.temperature,
+                top_k=options.top_k,
+                top_p=options.top_p,
+                seed=options.seed,
+            ),
+            "samples": options.samples,
+            "rejection": options.verification == "rejection",
+        }
     elif options.verification == "relaxed":
         by_drafter = options.judge == "drafter"
         common["rule"] = _native.Relaxed(
@@ -112,11 +116,11 @@ def _beam(
     options: PredictOptions, drafting: AnyConfiguration, common: dict[str, Any]
 ) -> SearchPlan:
     """A beam with its lookahead, and its external drafter, if any."""
-    width, external = options.beam_width, None
+    external = None
     if not isinstance(drafting, NoDraft):
         ahead = drafting
         if not isinstance(ahead, LookAhead):
-            ahead = replace(lookahead(width, options.node_budget), drafter=ahead)
+            ahead = replace(lookahead(options.width, options.node_budget), drafter=ahead)
         external = ahead.drafter
         common |= {
             "steps": ahead.steps,
@@ -124,13 +128,8 @@ def _beam(
             "min_confidence": ahead.min_confidence,
             "proposed": external is not None,
         }
-    spec = _native.BeamSpec(
-        beam_size=width,
-        n_best=options.answer_count,
-        finished_apart=options.finished == "separate",
-        **common,
-    )
-    return SearchPlan(Strategy(spec), external, width)
+    spec = _native.BeamSpec(finished_apart=options.finished == "separate", **common)
+    return SearchPlan(Strategy(spec), external, options.width)
 
 
 def chosen_drafter(
@@ -156,11 +155,11 @@ def chosen_drafter(
         return options.configuration
     if open_choice and options.drafter is None and not _drafts_pay(options, device, decoder_bytes):
         return NoDraft()
-    return lookahead(options.beam_width, options.node_budget) if is_tree else options.configuration
+    return lookahead(options.width, options.node_budget) if is_tree else options.configuration
 
 
 def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int) -> bool:
-    width = options.beam_width
+    width = options.width
     if device == "cpu":
         waits = decoder_bytes >= _WAITING_BYTES or ops.instruction_set() in _WAITING_KERNELS
         return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
