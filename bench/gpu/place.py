@@ -16,7 +16,7 @@ from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.graphs import Graphs
 from molspec.prediction.model import Model
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 #: A line of the results.
 Row = dict[str, Any]
 

@@ -140,7 +140,7 @@ void decoder_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
                      const Tensor& kv_cache, const Tensor& workspace, const Tensor& log_probs,
                      const Tensor& hidden_states) {
   const DecoderStepProblem problem =
-      decoder_step_check(read_cpu_model(packed_check(weights, table)), nodes, path_slots, memories,
+      decoder_step_check(read_model(packed_check(weights, table)), nodes, path_slots, memories,
                          memory_cache, kv_cache, workspace, log_probs, hidden_states);
   values_check(problem);
   decoder_step(problem);
@@ -152,7 +152,7 @@ void prepare_step_op(const Tensor& weights, const Tensor& table, const Tensor& n
                      const Tensor& hidden_states, const Tensor& prepared) {
   PreparedStep step{};
   step.packed = packed_check(weights, table);
-  step.problem = decoder_step_check(read_cpu_model(step.packed), nodes, path_slots, memories,
+  step.problem = decoder_step_check(read_model(step.packed), nodes, path_slots, memories,
                                     memory_cache, kv_cache, workspace, log_probs, hidden_states);
   step.problem.model = nullptr;
   step.row_count = log_probs.size(0);
@@ -174,7 +174,7 @@ extern "C" __attribute__((visibility("default"))) const char* molspec_step(
   try {
     check(node_count <= step.row_count, "log_probs has ", step.row_count, " rows: expected ",
           node_count);
-    problem.model = &read_cpu_model(step.packed);
+    problem.model = &read_model(step.packed);
     problem.nodes = static_cast<const Node*>(nodes);
     problem.node_count = node_count;
     problem.path_slots = path_slots;

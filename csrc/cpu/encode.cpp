@@ -113,9 +113,8 @@ void values_check(const EncodeProblem& problem) {
 void encode_op(const Tensor& weights, const Tensor& table, const Tensor& source_ids,
                const Tensor& source_offsets, const Tensor& memories, const Tensor& memory_cache,
                const Tensor& workspace) {
-  const EncodeProblem problem =
-      encode_check(read_cpu_model(packed_check(weights, table)), source_ids, source_offsets,
-                   memories, memory_cache, workspace);
+  const EncodeProblem problem = encode_check(read_model(packed_check(weights, table)), source_ids,
+                                             source_offsets, memories, memory_cache, workspace);
   values_check(problem);
   encode(problem);
 }
@@ -126,7 +125,7 @@ int64_t workspace_size_op(const Tensor& weights, const Tensor& table, int64_t ro
   check(positions >= 1 && positions <= kMostSize, "positions is ", positions, ": expected 1 to ",
         kMostSize);
   int64_t size;
-  Workspace::carve(read_cpu_model(packed_check(weights, table)), rows, positions, nullptr, &size);
+  Workspace::carve(read_model(packed_check(weights, table)), rows, positions, nullptr, &size);
   return size;
 }
 

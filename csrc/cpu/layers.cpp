@@ -60,13 +60,6 @@ Workspace Workspace::from_row(const Model& model, int64_t row) const {
   return part;
 }
 
-const Model& read_cpu_model(const PackedModel& packed) {
-  const Model& model = read_model(packed);
-  check(model.weight_type != WeightType::kFloat16,
-        "weights are float16: expected float32, bfloat16 or int8 on the CPU");
-  return model;
-}
-
 void Layers::embed(const Stack& stack, int64_t row, int32_t token_id, int32_t position) const {
   const int64_t stride = model_.d_stride();
   const float* token = stack.embedding + token_id * stride;

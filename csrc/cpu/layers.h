@@ -36,9 +36,6 @@ struct Workspace {
   Workspace from_row(const Model& model, int64_t row) const;
 };
 
-// `read_model`, for the kernels of this folder: they have no float16.
-const Model& read_cpu_model(const PackedModel& packed);
-
 // One layer's part of a cache of keys and values.
 struct LayerCache {
   float* base;           // first block of this layer

@@ -10,7 +10,7 @@ enum class Activation { kNone, kRelu, kGelu, kSilu, kGeluTanh };
 enum class NormKind { kLayer, kRms, kStd };
 // Rows added to embeddings, or a table of biases by distance, of a stack or of each layer.
 enum class Positions { kAdded, kRelative, kRelativeByLayer, kNone };
-enum class WeightType { kFloat32, kBfloat16, kFloat16, kInt8 };
+enum class WeightType { kFloat32, kBfloat16, kInt8 };
 
 // out = (in - mean) / (sqrt(sum of squares / divisor + eps) + deviation_eps) * weight + bias
 struct NormForm {

@@ -77,7 +77,7 @@ class Reader {
 
 void read_sizes(Reader& reader, Model& model) {
   reader.integer("packing version", kPackingVersion, kPackingVersion);
-  model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 3));
+  model.weight_type = static_cast<WeightType>(reader.integer("weight type", 0, 2));
   model.d_model = reader.integer("d_model", 1, kMostSize);
   model.head_count = reader.integer("head_count", 1, kMostHeads);
   model.head_dim = reader.integer("head_dim", 1, kMostSize);

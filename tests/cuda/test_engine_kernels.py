@@ -17,12 +17,12 @@ def test_engine_equals_reference(cuda: Emulator, convention: str) -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", ["uneven", "wide"])
 def test_every_dtype_matches_reference(cuda: Emulator, shape: str, dtype: torch.dtype) -> None:
     cuda.set(seed=1, multiprocessors=1 if shape == "wide" else 132)
     batch = batch_of("whole panels", shape, dtype)
-    tolerance = {torch.float32: 2e-5, torch.bfloat16: 0.06, torch.float16: 0.01}[dtype]
+    tolerance = {torch.float32: 2e-5, torch.bfloat16: 0.06}[dtype]
     torch.testing.assert_close(
         batch.run(cuda.ops), batch.run(reference), atol=tolerance, rtol=tolerance
     )

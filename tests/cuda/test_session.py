@@ -477,6 +477,9 @@ def test_auto_chooses_cuda_if_it_is_usable(
     assert fault is None if expected is None else re.match(expected, fault or "")
     assert devices.choose_device("auto", "bfloat16") == ("cpu" if expected else "cuda")
     assert devices.choose_device("auto", "int8") == "cpu"
+    if expected is None:
+        for dtype in ("float16", "int8"):
+            refused(f"dtype is '{dtype}': .* on cuda", devices.choose_device, "cuda", dtype)
 
 
 def test_importing_molspec_does_not_touch_cuda() -> None:

@@ -16,7 +16,7 @@ const Model& read_cuda_model(const Tensor& weights, const Tensor& table) {
   check(table.is_cpu(), "table is not on the CPU");
   const Model& model = read_model(packed_check(weights, table));
   check(model.weight_type != WeightType::kInt8,
-        "weights are int8: expected float32, bfloat16 or float16 on CUDA");
+        "weights are int8: expected float32 or bfloat16 on CUDA");
   return model;
 }
 

@@ -88,8 +88,6 @@ void Layers::launch_linear(const LinearProblem& problem) const {
       return launch_linear_of<Float32Weights>(problem, stream_);
     case WeightType::kBfloat16:
       return launch_linear_of<PairedWeights<Bfloat16>>(problem, stream_);
-    case WeightType::kFloat16:
-      return launch_linear_of<PairedWeights<Float16>>(problem, stream_);
     case WeightType::kInt8:
       break;  // engine.cpp has refused it
   }

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 namespace molspec::cuda {
@@ -32,21 +31,6 @@ struct Bfloat16 {
                                       float (&sums)[4]) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a.low), "r"(a.low8), "r"(a.high), "r"(a.high8), "r"(b.low), "r"(b.high));
-  }
-};
-
-struct Float16 {
-  static __device__ unsigned pair(float first, float second) {
-    const __half2 rounded = __floats2half2_rn(first, second);
-    return *reinterpret_cast<const unsigned*>(&rounded);
-  }
-  static __device__ void multiply_add(const RowFragment& a, const ColumnFragment& b,
-                                      float (&sums)[4]) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a.low), "r"(a.low8), "r"(a.high), "r"(a.high8), "r"(b.low), "r"(b.high));

@@ -55,9 +55,7 @@ class ModelFlags:
         joint="+",
     )
     device: str = setting("cpu", "cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
-    dtype: str = setting(
-        "float32", "float32; faster but rougher: bfloat16, int8 (CPU), float16 (cuda)."
-    )
+    dtype: str = setting("float32", "float32; faster but rougher: bfloat16, int8 (CPU).")
     threads: Annotated[
         int, typer.Option(min=1, help="Threads on the CPU; answers do not change.")
     ] = 1

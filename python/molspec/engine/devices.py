@@ -17,7 +17,7 @@ from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.spec import ModelSpec
 
 _CPU_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-_CUDA_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_CUDA_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 #: The lowest one in cmake/cuda.cmake.
 _LEAST_CAPABILITY = (8, 0)

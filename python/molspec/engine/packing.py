@@ -28,8 +28,8 @@ BLOCK_POSITIONS = LIMITS["block_positions"]
 #: Columns that are packed at a time: whole panels, few enough for small copies.
 _ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 
-#: Their numbers in the table; float16 is for CUDA only, int8 for the CPU only.
-WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int8)
+#: Their numbers in the table; int8 is for the CPU only.
+WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.int8)
 
 _NORM_KINDS = ("layer", "rms", "std")
 _ADDED, _RELATIVE, _RELATIVE_BY_LAYER, _NONE = range(4)

@@ -355,9 +355,9 @@ def load(
         by the same conventions. Drafters are those of the first.
     device: "cpu", "cuda", "cuda:1" or a torch.device. "auto" takes the first CUDA device if it
         works with this dtype, and otherwise the CPU.
-    dtype: a name or a torch.dtype. "float32" gives PyTorch's own answers. "bfloat16" (on CUDA also
-        "float16") is faster and rounds the matrices. "int8", on the CPU, is faster still and
-        rounds them to 255 steps.
+    dtype: a name or a torch.dtype. "float32" gives PyTorch's own answers. "bfloat16" is
+        faster and rounds the matrices. "int8", on the CPU, is faster still and rounds them to 255
+        steps.
 
     Raises ValueError for an unknown device or dtype. Raises CheckpointError, a ValueError, if there
     is no such model or it is broken, or if several differ in a token or a convention.

@@ -15,18 +15,28 @@ struct ColumnFragment {
   unsigned low, high;
 };
 
-// Type has `round`, to 16 bits, and `widen`, back to float.
-template <typename Type>
-struct EmulatedPair {
+struct Bfloat16 {
+  static uint16_t round(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+  static float widen(uint16_t value) {
+    const uint32_t bits = static_cast<uint32_t>(value) << 16;
+    float wide;
+    std::memcpy(&wide, &bits, sizeof(wide));
+    return wide;
+  }
+
   static unsigned pair(float first, float second) {
-    return Type::round(first) | static_cast<unsigned>(Type::round(second)) << 16;
+    return round(first) | static_cast<unsigned>(round(second)) << 16;
   }
 
   static void unpack(uint64_t words, int q, float* to) {
-    to[2 * q] = Type::widen(static_cast<uint16_t>(words));
-    to[2 * q + 1] = Type::widen(static_cast<uint16_t>(words >> 16));
-    to[2 * q + 8] = Type::widen(static_cast<uint16_t>(words >> 32));
-    to[2 * q + 9] = Type::widen(static_cast<uint16_t>(words >> 48));
+    to[2 * q] = widen(static_cast<uint16_t>(words));
+    to[2 * q + 1] = widen(static_cast<uint16_t>(words >> 16));
+    to[2 * q + 8] = widen(static_cast<uint16_t>(words >> 32));
+    to[2 * q + 9] = widen(static_cast<uint16_t>(words >> 48));
   }
 
   static void multiply_add(const RowFragment& a, const ColumnFragment& b, float (&sums)[4]) {
@@ -43,34 +53,6 @@ struct EmulatedPair {
     for (int i = 0; i < 8; ++i) unpack(shown[4 * (2 * q + i / 4) + i % 4], i % 4, columns[i / 4]);
     for (int i = 0; i < 4; ++i)
       for (int k = 0; k < 16; ++k) sums[i] += rows[i / 2][k] * columns[i % 2][k];
-  }
-};
-
-struct Bfloat16 : EmulatedPair<Bfloat16> {
-  static uint16_t round(float value) {
-    uint32_t bits;
-    std::memcpy(&bits, &value, sizeof(bits));
-    return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
-  static float widen(uint16_t value) {
-    const uint32_t bits = static_cast<uint32_t>(value) << 16;
-    float wide;
-    std::memcpy(&wide, &bits, sizeof(wide));
-    return wide;
-  }
-};
-
-struct Float16 : EmulatedPair<Float16> {
-  static uint16_t round(float value) {
-    const _Float16 rounded = static_cast<_Float16>(value);
-    uint16_t bits;
-    std::memcpy(&bits, &rounded, sizeof(bits));
-    return bits;
-  }
-  static float widen(uint16_t value) {
-    _Float16 half;
-    std::memcpy(&half, &value, sizeof(half));
-    return static_cast<float>(half);
   }
 };
 
