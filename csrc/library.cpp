@@ -50,10 +50,6 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   library.def(
       "replay_beams(Tensor(a!)[] beams, Tensor[] best, Tensor length_norms, int beam_size, "
       "int eos_id) -> ()");
-  library.def("plan_windows(Tensor(a!)[] beams, Tensor windows, int beam_size, int bos_id) -> ()");
-  library.def(
-      "select_leaves(Tensor(a!)[] beams, Tensor[] best, Tensor length_norms, int beam_size, "
-      "float nucleus, int eos_id) -> ()");
 
   // The name of the kernels that run (cpu/kernels.cpp).
   library.def("instruction_set() -> str");

@@ -38,7 +38,6 @@ _PARTS: dict[str, Part] = {
     },
     "greedy-rounds": partial(rounds.device_rounds, searches=rounds.GREEDY),
     "beam-rounds": partial(rounds.device_rounds, searches=rounds.BEAMS),
-    "sbs-rounds": partial(rounds.device_rounds, searches=rounds.SBS, fails=False),
     "host-rounds": rounds.host_rounds,
     **{f"laws-{dtype}": partial(laws.run, dtype=dtype) for dtype in DTYPES},
     "modules": modules.run,

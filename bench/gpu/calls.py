@@ -32,7 +32,7 @@ _CHECKS = (
     "places-bfloat16",
 )
 #: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
-_SEARCHES = ("greedy-rounds", "beam-rounds", "sbs-rounds", "host-rounds", "ensembles")
+_SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")
 #: Apart under racecheck, which needs minutes for both.
 _SMALL = ("small-engine", "small-rounds")
 _KERNELS = "regex:linear|attention|propose_tree|replay_beams|log_softmax|verify"

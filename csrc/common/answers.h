@@ -46,10 +46,9 @@ static_assert(sizeof(BeamAnswer) % 8 == 0, "rows follow each other");
 
 struct BeamPlace {
   double log_prob;
-  int32_t node;         // of its last token; of a finished one, of the token before EOS
-  int32_t length;       // tokens, EOS counted
-  int32_t finished;     // whether EOS was reached
-  int32_t draft_count;  // places of the plan for its windows
+  int32_t node;      // of its last token; of a finished one, of the token before EOS
+  int32_t length;    // tokens, EOS counted
+  int32_t finished;  // whether EOS was reached
 };
 static_assert(sizeof(BeamPlace) % 8 == 0, "rows follow each other");
 
@@ -60,8 +59,7 @@ struct BeamNode {
     kEvaluated = 1,  // its likeliest tokens are the model's
     kGuessed = 2,    // its likeliest tokens are guessed
     kFollowed = 4,   // its guess state is valid
-    kDrafted = 8,    // staged by the lookahead, or as a window
-    kAccepted = 16,  // of a window, accepted after its parent
+    kDrafted = 8,    // staged by the lookahead
   };
 
   int32_t token_id;

@@ -2,7 +2,7 @@
 // Approximate: a long accepted draft can evict hypotheses that beam search keeps. Without drafts it
 // is standard beam search.
 //
-// All drafts are scored after every live hypothesis. A draft token is accepted by rules/nucleus.h
+// All drafts are scored after every live hypothesis. A draft token is accepted by nucleus.h
 // if the model's log-probs after it are numbers. The draft with the most accepted tokens counts,
 // the first among equals. Its leaves: at each accepted position the likeliest tokens except the
 // draft's own, and all likeliest tokens after the last one. The best leaves of all hypotheses, of
@@ -15,20 +15,11 @@
 #include <cmath>
 #include <utility>
 
-#include "rules/nucleus.h"
 #include "search/beam_nodes.h"
+#include "search/nucleus.h"
 
 namespace molspec {
 namespace {
-
-// rules/nucleus.h: the likeliest tokens of a position.
-struct BestTokens {
-  const std::vector<Candidate>& candidates;
-
-  int32_t count() const { return static_cast<int32_t>(candidates.size()); }
-  int32_t token(int32_t i) const { return candidates[i].token; }
-  float log_prob(int32_t i) const { return candidates[i].log_prob; }
-};
 
 class SpeculativeBeamSearch final : public Search {
  public:
@@ -144,8 +135,7 @@ class SpeculativeBeamSearch final : public Search {
       if (depths_[parent] == TokenTree::kNone) continue;
       best_tokens(row(parent), vocab_size, spec_.beam_size, best_);
       const int32_t token_id = row_.tree->token_id(staged.slots[i]);
-      if (!accept_nucleus(token_id, BestTokens{best_}, static_cast<double>(spec_.nucleus)))
-        continue;
+      if (!accept_nucleus(token_id, best_, static_cast<double>(spec_.nucleus))) continue;
       if (!has_numbers(row(i), vocab_size)) continue;  // no leaf's score may be NaN
       depths_[i] = depths_[parent] + 1;
       if (depths_[i] > depths_[deepest]) deepest = i;

@@ -19,9 +19,7 @@ SPEC = ModelSpec(
 )
 
 
-@pytest.mark.parametrize(
-    "operator", ["acceptance_length", "expand_drafts", "left_pad", "propose"]
-)
+@pytest.mark.parametrize("operator", ["acceptance_length", "expand_drafts", "left_pad", "propose"])
 def test_timed_operators_agree_with_their_twins(operator: str) -> None:
     for case in islice(import_module(operator).cases(), 2):
         if case.reference is not None:

@@ -71,12 +71,11 @@ ON_DEVICE: tuple[dict[str, Any], ...] = (
     {"drafter": "none", "n_best": 2, "finished": "separate", "length_penalty": 0.6},
     {"n_best": 3},
     {"drafter": "tree", "n_best": 2, "finished": "separate"},
-    {"beam": "sbs", "n_best": 2},
 )
 ON_HOST: tuple[dict[str, Any], ...] = (
     {"drafter": "tree"},  # there is no n-gram model
     {"n_best": 2},  # nor here
-    {"beam": "sbs", "n_best": 2, "draft_length": 16},
+    {"beam": "sbs", "n_best": 2},
     {"drafter": "tree", "node_budget": 33},
     {"beam": "standard", "beam_size": 65},
     {"beam": "standard", "n_best": 2, "length_penalty": 400.0},

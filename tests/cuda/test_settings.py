@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from molspec._native import BeamSpec, NoDraftOptions, SearchSpec, SequenceSpec, SpeculativeBeamSpec
-from molspec.engine.cuda.beams import BeamExecutor, SpeculativeBeamExecutor
+from molspec._native import BeamSpec, NoDraftOptions, SearchSpec, SequenceSpec
+from molspec.engine.cuda.beams import BeamExecutor
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.greedy import GreedyExecutor
@@ -18,7 +18,6 @@ LIST: dict[str, Any] = {"beam_size": 2, "n_best": 2, "max_length": 9}
 REQUIRED: dict[type[GraphExecutor[Any]], dict[str, Any]] = {
     GreedyExecutor: {"max_length": 9, "drafter": NoDraftOptions()},
     BeamExecutor: LIST,
-    SpeculativeBeamExecutor: {**LIST, "nucleus": 0.9, "drafter": NoDraftOptions()},
 }
 
 
@@ -30,13 +29,9 @@ class NewBeams(BeamSpec):
     given = (*LIST, "new_setting")
 
 
-class NewSpeculativeBeams(SpeculativeBeamSpec):
-    given = (*LIST, "nucleus", "drafter", "new_setting")
-
-
 @pytest.mark.parametrize(
     ("kind", "later"),
-    list(zip(REQUIRED, (NewSequences, NewBeams, NewSpeculativeBeams), strict=True)),
+    list(zip(REQUIRED, (NewSequences, NewBeams), strict=True)),
 )
 def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
     cuda: Emulator, kind: type[GraphExecutor[Any]], later: type[Any]

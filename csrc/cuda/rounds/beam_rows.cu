@@ -2,9 +2,7 @@
 #include "cuda/rounds/likeliest.cuh"
 #include "cuda/rounds/look_ahead.cuh"
 #include "cuda/rounds/place_nodes.cuh"
-#include "cuda/rounds/plan_windows.cuh"
 #include "cuda/rounds/replay_beams.cuh"
-#include "cuda/rounds/select_leaves.cuh"
 
 namespace molspec::cuda {
 
@@ -30,14 +28,12 @@ inline __global__ void stage_beams_kernel(StageBeamsProblem problem) {
                   [&](int other) { return node_count_of(problem, other); });
   if (threadIdx.x == 0) answer.first_node = first;
   if (first == BeamAnswer::kNotStaged) return;
-  if (threadIdx.x == 0) ++answer.steps;
+  if (threadIdx.x == 0) {
+    ++answer.steps;
+    answer.nodes += answer.planned_count;
+  }
   for (int32_t i = threadIdx.x; i < answer.planned_count; i += blockDim.x) {
     const int32_t index = trees.plan(query)[i];
-    if (index == BeamNode::kNone) {
-      problem.nodes[first + i] = {0, 0, 0, kAbsent};
-      continue;
-    }
-    atomicAdd(&answer.nodes, 1);
     const BeamNode& node = trees.tree(query)[index];
     problem.nodes[first + i] = {node.token_id, node.position,
                                 static_cast<int32_t>(trees.path_begin(query, index)), query};
@@ -79,16 +75,6 @@ void rank_tokens(const RankTokensProblem& problem, cudaStream_t stream) {
 
 void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream) {
   launch("replay_beams", replay_beams_kernel, problem.rows.answers.query_count, kBeamThreads,
-         stream, problem);
-}
-
-void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream) {
-  launch("plan_windows", plan_windows_kernel, problem.rows.answers.query_count, kPlanThreads,
-         stream, problem);
-}
-
-void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream) {
-  launch("select_leaves", select_leaves_kernel, problem.rows.answers.query_count, kLeafThreads,
          stream, problem);
 }
 

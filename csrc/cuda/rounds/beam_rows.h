@@ -8,9 +8,6 @@
 //   rank_tokens   the likeliest tokens after every node
 //   replay_beams  standard beam search, for as many steps as distributions are known
 //
-// or that of search/speculative_beam.cpp, with plan_windows in place of look_ahead and
-// select_leaves in place of replay_beams.
-//
 // The host begins a row by writing its answer's head and its first place, and reads the answers
 // from time to time.
 //
@@ -63,7 +60,7 @@ struct BeamTrees {
   BeamNode* trees;      // [query, node_count]
   int32_t* used;        // [query, node_count / kBlockPositions], a bit for each node of a block
   int32_t* path_slots;  // [query, node_count, capacity]: the slots of a path, by position
-  int32_t* plans;       // [query, plan_limit]: nodes of the next step, kNone for a gap
+  int32_t* plans;       // [query, plan_limit]: nodes of the next step
   int64_t node_count, capacity, plan_limit;
 
   MOLSPEC_ANYWHERE int64_t block_count() const { return node_count / kBlockPositions; }
@@ -150,27 +147,5 @@ struct ReplayBeamsProblem {
   int32_t eos_id;
 };
 void replay_beams(const ReplayBeamsProblem& problem, cudaStream_t stream);
-
-// plan_windows: the window tree after the last token of every live hypothesis -> planned nodes:
-// first the last tokens by rank, then all drafts, tree by tree. A draft at max_length has a gap in
-// the plan instead.
-struct PlanWindowsProblem {
-  BeamRows rows;  // written: trees and plans
-  WindowRows windows;
-  int64_t draft_limit;  // nodes of a tree
-  int32_t bos_id;
-};
-void plan_windows(const PlanWindowsProblem& problem, cudaStream_t stream);
-
-// select_leaves: the likeliest tokens after every node of plan_windows -> the next beam, as in
-// search/speculative_beam.cpp.
-struct SelectLeavesProblem {
-  BeamRows rows;  // written
-  BestTokens best;
-  const double* length_norms;  // [capacity]: scores are log_prob / length_norms[length]
-  float nucleus;
-  int32_t eos_id;
-};
-void select_leaves(const SelectLeavesProblem& problem, cudaStream_t stream);
 
 }  // namespace molspec::cuda

@@ -302,28 +302,6 @@ void replay_beams_op(const Tensors& beams, const Tensors& best, const Tensor& le
                arguments.stream());
 }
 
-void plan_windows_op(const Tensors& beams, const Tensor& windows, int64_t beam_size,
-                     int64_t bos_id) {
-  const Arguments arguments(beams, beam_size);
-  const int64_t limit = arguments.rows().trees.plan_limit / beam_size - 1;
-  arguments.check_room(limit);
-  check(limit < 1 << 16, "plans has room for ", limit,
-        " drafts of a hypothesis: expected fewer than ", 1 << 16);
-  plan_windows({arguments.rows(), window_rows(arguments.stream(), windows, arguments.query_count()),
-                limit, static_cast<int32_t>(bos_id)},
-               arguments.stream());
-}
-
-void select_leaves_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
-                      int64_t beam_size, double nucleus, int64_t eos_id) {
-  const Arguments arguments(beams, beam_size);
-  check(!arguments.rows().answers.finished_apart(),
-        "answers has room for hypotheses that finish apart: expected none");
-  select_leaves({arguments.rows(), arguments.best(best), arguments.length_norms(length_norms),
-                 static_cast<float>(nucleus), static_cast<int32_t>(eos_id)},
-                arguments.stream());
-}
-
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
@@ -335,8 +313,6 @@ STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
   library.impl("stage_beams", TORCH_BOX(&stage_beams_op));
   library.impl("rank_tokens", TORCH_BOX(&rank_tokens_op));
   library.impl("replay_beams", TORCH_BOX(&replay_beams_op));
-  library.impl("plan_windows", TORCH_BOX(&plan_windows_op));
-  library.impl("select_leaves", TORCH_BOX(&select_leaves_op));
 }
 
 }  // namespace molspec::cuda

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import (
-    LAYOUTS,
-    LIMITS,
-    BeamSpec,
-    GuessModel,
-    Hypothesis,
-    SpeculativeBeamSpec,
-    WindowOptions,
-)
+from molspec._native import LAYOUTS, LIMITS, BeamSpec, GuessModel, Hypothesis
 from molspec.engine.cuda import drafts
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.packing import BLOCK_POSITIONS
 
-ListSpec = BeamSpec | SpeculativeBeamSpec
-SpecT = TypeVar("SpecT", bound=ListSpec)
-
-#: The settings of every beam search.
-_LIST = frozenset({"max_length", "beam_size", "n_best", "length_penalty"})
 _HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
 _NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
 
@@ -45,7 +31,7 @@ class TreeSizes:
     #: Positions of a path, BOS counted: an even number.
     capacity: int
     special_ids: tuple[int, int]
-    #: Steps of the lookahead, or drafts of a hypothesis: the argument of BeamRows::reserve.
+    #: Steps of the lookahead: the argument of BeamRows::reserve.
     drafted: int
     #: Nodes of a query in a round.
     planned: int
@@ -54,12 +40,6 @@ class TreeSizes:
     #: Bytes of a node's guess state.
     state_size: int = 0
     finished_apart: bool = False
-
-    @classmethod
-    def of(cls, spec: ListSpec, guess: GuessModel, **more: Any) -> TreeSizes:
-        """The sizes of a spec; `more` are the fields of its kind of search."""
-        capacity = spec.max_length + 2 - spec.max_length % 2
-        return cls(spec.beam_size, capacity, (guess.bos, guess.eos), **more)
 
     @property
     def places(self) -> int:
@@ -102,12 +82,40 @@ class TreeSizes:
         return slots // BLOCK_POSITIONS, slots * slot_size
 
 
-class BeamTreeExecutor(GraphExecutor[SpecT]):
-    """Buffers of a beam search on a device; a subclass has its rounds."""
+class BeamExecutor(GraphExecutor[BeamSpec]):
+    """Exact beam search, with or without lookahead."""
 
     sizes: TreeSizes
+    spec_type = BeamSpec
+    settings = frozenset(
+        {"max_length", "beam_size", "n_best", "length_penalty"}
+        | {"finished_apart", "steps", "node_budget", "min_confidence"}
+    )
 
-    def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
+    @staticmethod
+    def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
+        """The sizes of beam search that fits, without drafts or with guesses of the device."""
+        if spec.drafts and not drafts.guesses(guess):
+            return None
+        steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
+        if spec.drafts:
+            steps, budget, confidence = spec.steps, spec.node_budget, spec.min_confidence
+            drafted = DraftSizes(guess=guess)
+            _, state_size = guess.row_limits(caches.spec.max_positions)
+        sizes = TreeSizes(
+            spec.beam_size,
+            spec.max_length + 2 - spec.max_length % 2,
+            (guess.bos, guess.eos),
+            drafted=steps,
+            planned=spec.beam_size + budget,
+            numbers=(steps, budget, confidence),
+            drafts=drafted,
+            state_size=state_size,
+            finished_apart=spec.finished_apart,
+        )
+        return sizes if sizes.fit(caches, spec.length_norm) else None
+
+    def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
         sizes, caches = self.sizes, self._caches
         rows = caches.query_count
         self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
@@ -125,6 +133,7 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
             self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
         )
         self._kv_cache = caches.cache(rows * sizes.blocks)
+        self._guessed = drafts.DeviceGuess(caches, guess, sizes.nodes) if spec.drafts else None
         return np.dtype(
             [
                 ("head", _HEAD),
@@ -133,7 +142,7 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
             ]
         )
 
-    def begin(self, spec: SpecT, guess: GuessModel) -> None:
+    def begin(self, spec: BeamSpec, guess: GuessModel) -> None:
         """Drop all queries and begin with a spec of the same sizes."""
         super().begin(spec, guess)
         norms = [spec.length_norm(length) for length in range(self.sizes.capacity)]
@@ -162,61 +171,6 @@ class BeamTreeExecutor(GraphExecutor[SpecT]):
         library.rank_tokens(nodes, path_slots, log_probs, *self._best)
         self._select()
 
-    @abstractmethod
-    def _draft(self) -> None:
-        """Queue the kernels that plan the drafts of a round."""
-
-    @abstractmethod
-    def _select(self) -> None:
-        """Queue the kernels that make the next beam."""
-
-    def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
-        head, places = answer["head"], answer["places"]
-        if self.sizes.finished_apart:
-            best = places[self.sizes.beam_size :][: head["finished_count"]]
-        else:
-            best = places[: head["count"]]
-        return [
-            _hypothesis(place, token_ids)
-            for place, token_ids in zip(best[: self.spec.n_best], answer["token_ids"], strict=False)
-        ]
-
-
-class BeamExecutor(BeamTreeExecutor[BeamSpec]):
-    """Exact beam search, with or without lookahead."""
-
-    spec_type = BeamSpec
-    settings = _LIST | {"finished_apart", "steps", "node_budget", "min_confidence"}
-
-    @staticmethod
-    def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
-        """The sizes of beam search that fits, without drafts or with guesses of the device."""
-        if spec.drafts and not drafts.guesses(guess):
-            return None
-        steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
-        if spec.drafts:
-            steps, budget, confidence = spec.steps, spec.node_budget, spec.min_confidence
-            drafted = DraftSizes(guess=guess)
-            _, state_size = guess.row_limits(caches.spec.max_positions)
-        sizes = TreeSizes.of(
-            spec,
-            guess,
-            drafted=steps,
-            planned=spec.beam_size + budget,
-            numbers=(steps, budget, confidence),
-            drafts=drafted,
-            state_size=state_size,
-            finished_apart=spec.finished_apart,
-        )
-        return sizes if sizes.fit(caches, spec.length_norm) else None
-
-    def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
-        row = super()._make_buffers(spec, guess)
-        self._guessed = (
-            drafts.DeviceGuess(self._caches, guess, self.sizes.nodes) if spec.drafts else None
-        )
-        return row
-
     def _start(self, row: int, source_ids: Sequence[int]) -> int:
         if self._guessed is not None:
             self._guessed.start(row, source_ids)
@@ -241,55 +195,16 @@ class BeamExecutor(BeamTreeExecutor[BeamSpec]):
             self._beams, self._best, self._length_norms, self.sizes.beam_size, self._guess.eos
         )
 
-
-class SpeculativeBeamExecutor(BeamTreeExecutor[SpeculativeBeamSpec]):
-    """SBS of Andronov et al., J. Cheminform. 2025."""
-
-    spec_type = SpeculativeBeamSpec
-    settings = _LIST | {"nucleus", "drafter"}
-
-    @staticmethod
-    def _sizes_of(spec: SpeculativeBeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
-        """The sizes of SBS that fits, with windows of at most 15 tokens or without drafts."""
-        drafter = spec.drafter
-        drafted = DraftSizes.of(caches, drafter, guess)
-        if drafted is None or drafted.guess is not None:
-            return None
-        if isinstance(drafter, WindowOptions) and drafter.draft_length > LIMITS["draft_depth"]:
-            return None
-        planned = spec.beam_size * (1 + drafted.limit)
-        sizes = TreeSizes.of(
-            spec,
-            guess,
-            drafted=drafted.limit,
-            planned=planned,
-            numbers=(spec.nucleus,),
-            drafts=drafted,
-        )
-        return sizes if sizes.fit(caches, spec.length_norm) else None
-
-    def _make_buffers(self, spec: SpeculativeBeamSpec, guess: GuessModel) -> np.dtype[Any]:
-        self._windows = drafts.DeviceWindows(self._caches, self.sizes.drafts.entries)
-        return super()._make_buffers(spec, guess)
-
-    def _start(self, row: int, source_ids: Sequence[int]) -> int:
-        most = self._windows.start(row, source_ids, self.spec.drafter, self._guess)
-        return self.sizes.beam_size * (1 + most)
-
-    def _draft(self) -> None:
-        self._caches.library.plan_windows(
-            self._beams, self._windows.trees, self.sizes.beam_size, self._guess.bos
-        )
-
-    def _select(self) -> None:
-        self._caches.library.select_leaves(
-            self._beams,
-            self._best,
-            self._length_norms,
-            self.sizes.beam_size,
-            *self.sizes.numbers,
-            self._guess.eos,
-        )
+    def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
+        head, places = answer["head"], answer["places"]
+        if self.sizes.finished_apart:
+            best = places[self.sizes.beam_size :][: head["finished_count"]]
+        else:
+            best = places[: head["count"]]
+        return [
+            _hypothesis(place, token_ids)
+            for place, token_ids in zip(best[: self.spec.n_best], answer["token_ids"], strict=False)
+        ]
 
 
 def _hypothesis(place: np.void, token_ids: npt.NDArray[np.int32]) -> Hypothesis:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from molspec._native import GuessModel, SearchSpec
-from molspec.engine.cuda.beams import BeamExecutor, SpeculativeBeamExecutor
+from molspec.engine.cuda.beams import BeamExecutor
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.greedy import GreedyExecutor
 
 #: The kinds of searches whose rounds can run on a device.
-_KINDS: tuple[type[GraphExecutor[Any]], ...] = (
-    GreedyExecutor,
-    BeamExecutor,
-    SpeculativeBeamExecutor,
-)
+_KINDS: tuple[type[GraphExecutor[Any]], ...] = (GreedyExecutor, BeamExecutor)
 #: Maximum executors without live queries whose buffers and graphs are stored for reuse.
 _MOST_IDLE = 4
 

@@ -1,25 +1,25 @@
-// The acceptance and the leaves of speculative beam search (SBS), for host and device: Andronov et
-// al., J. Cheminform. 2025, "Speculative beam search".
+// The acceptance and the leaves of speculative beam search (SBS): Andronov et al., J. Cheminform.
+// 2025, "Speculative beam search".
 
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
-#include "common/anywhere.h"
+#include "drafting/guess.h"
 #include "rules/candidate.h"
 
 namespace molspec {
 
 // Accepts a draft token if it is among the likeliest beam_size tokens at its position and the more
-// probable ones have less probability than `nucleus` together. `best` offers the likeliest tokens
-// in their order: count, token(i), log_prob(i).
-template <typename Best>
-MOLSPEC_ANYWHERE bool accept_nucleus(int32_t token_id, const Best& best, double nucleus) {
+// probable ones have less probability than `nucleus` together. `best` has the likeliest tokens in
+// their order.
+inline bool accept_nucleus(int32_t token_id, const std::vector<Candidate>& best, double nucleus) {
   double above = 0.0;
-  for (int32_t i = 0; i < best.count(); ++i) {
-    if (best.token(i) == token_id) return true;
-    above += std::exp(static_cast<double>(best.log_prob(i)));
+  for (const Candidate& each : best) {
+    if (each.token == token_id) return true;
+    above += std::exp(static_cast<double>(each.log_prob));
     if (above >= nucleus) return false;
   }
   return false;
@@ -35,7 +35,7 @@ struct Leaf : RankedCandidate {
   int32_t length;  // including the token
 
   // Leaves of one hypothesis may have equal score and token: then the shorter one is first.
-  MOLSPEC_ANYWHERE bool before(const Leaf& other) const {
+  bool before(const Leaf& other) const {
     if (better(*this, other) || better(other, *this)) return better(*this, other);
     return length < other.length;
   }
