@@ -26,8 +26,6 @@ STABLE_TORCH_LIBRARY(molspec, library) {
 
   // Greedy decoding on a device: a round consists of these and decoder_step.
   library.def(
-      "propose_windows(Tensor answers, Tensor(a!) drafts, Tensor windows, int bos_id) -> ()");
-  library.def(
       "propose_tree(Tensor answers, Tensor(a!) drafts, Tensor tables, Tensor(b!) texts, "
       "Tensor(c!) states, int max_depth, int max_turns, float min_log_prob) -> ()");
   library.def(

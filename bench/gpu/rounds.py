@@ -19,7 +19,6 @@ from molspec.prediction.model import Model
 Options = dict[str, Any]
 GREEDY: dict[str, Options] = {
     "no drafts": {"drafter": "none"},
-    "windows": {"drafter": "windows"},
     "tree": {"drafter": "tree"},
     "log-probs of tokens": {"drafter": "tree", "token_log_probs": True},
     "at least four tokens": {"drafter": "tree", "min_length": 4},
@@ -35,6 +34,7 @@ BEAMS: dict[str, Options] = {
 }
 #: Options of searches whose rounds run on the host and read the device's results.
 HOST: dict[str, Options] = {
+    "windows": {"drafter": "windows"},
     "heads": {"drafter": "heads"},
     "SBS": {"beam": "sbs", "n_best": 2},
     "relaxed": {"verification": "relaxed"},

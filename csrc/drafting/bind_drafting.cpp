@@ -63,8 +63,7 @@ void bind_options(py::module_& module) {
   bind_fields(py::class_<WindowOptions>(module, "WindowOptions"),
               REQUIRED(WindowOptions, draft_length), REQUIRED(WindowOptions, draft_count),
               REQUIRED(WindowOptions, even), REQUIRED(WindowOptions, dilution),
-              REQUIRED(WindowOptions, smart))
-      .def("tree_limits", &window_tree_limits, py::arg("longest"));
+              REQUIRED(WindowOptions, smart));
   bind_fields(py::class_<TreeOptions>(module, "TreeOptions"), REQUIRED(TreeOptions, node_budget),
               REQUIRED(TreeOptions, max_depth), REQUIRED(TreeOptions, min_probability),
               OPTIONAL(TreeOptions, whole_paths))
@@ -118,10 +117,6 @@ void bind_drafting(py::module_& module) {
           },
           py::arg("tree"))
       .def("copy_text", &copy_text)
-      .def("window_trees",
-           [](const GuessModel& model, const Ids& source_ids, const WindowOptions& options) {
-             return window_trees(source_ids, model.roles(), options);
-           })
       .def("tables_row", [](const GuessModel& model) { return py::bytes(guess_tables_row(model)); })
       .def("text_row",
            [](const GuessModel& model, const Ids& source_ids) {

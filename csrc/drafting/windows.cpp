@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 
 namespace molspec {
 namespace {
@@ -107,36 +106,6 @@ void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
     }
   }
   share_evenly(out);
-}
-
-std::vector<int32_t> window_trees(const std::vector<int32_t>& source_ids, const TokenRoles& roles,
-                                  const WindowOptions& options) {
-  roles.check_tokens(source_ids);
-  std::set<int32_t> last_tokens = {kAnyToken};
-  if (options.smart) {
-    last_tokens = {source_ids.begin(), source_ids.end()};
-    last_tokens.insert(roles.special().bos);
-  }
-  std::vector<int32_t> row = {0}, nodes;
-  DraftTree tree;
-  for (const int32_t last_token : last_tokens) {
-    draft_windows(source_ids, last_token, roles, options, tree);
-    if (options.smart && tree.size() == 0) continue;
-    ++row[0];
-    row.insert(row.end(), {last_token, static_cast<int32_t>(nodes.size() / 2), tree.size()});
-    for (size_t i = 0; i < tree.token_ids.size(); ++i)
-      nodes.insert(nodes.end(), {tree.token_ids[i], tree.parents[i]});
-  }
-  row.insert(row.end(), nodes.begin(), nodes.end());
-  return row;
-}
-
-std::pair<int64_t, int64_t> window_tree_limits(const WindowOptions& options, int longest) {
-  const int64_t drafts = options.dilution ? options.draft_length : 1;  // of a window
-  const int64_t window_nodes = drafts * options.draft_length;
-  const int64_t nodes = window_nodes * options.draft_count;
-  if (!options.smart) return {nodes, 1 + 3 + 2 * nodes};
-  return {nodes, 1 + 3 * int64_t{longest + 1} + 2 * window_nodes * longest};
 }
 
 }  // namespace molspec

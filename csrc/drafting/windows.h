@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "drafting/draft_tree.h"
@@ -37,16 +36,5 @@ constexpr int32_t kAnyToken = -1;
 // last token.
 void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
                    const TokenRoles& roles, const WindowOptions& options, DraftTree& out);
-
-// All trees that a query's windows can make, computed in advance for a device
-// (cuda/rounds/rounds.h): one, or for "smart" windows one for every token that they may follow. The
-// layout: the number of trees; for each tree its last token or kAnyToken, its first node and number
-// of nodes; for every node its token id and its parent in its tree. Throws std::invalid_argument
-// for ids outside the vocabulary.
-std::vector<int32_t> window_trees(const std::vector<int32_t>& source_ids, const TokenRoles& roles,
-                                  const WindowOptions& options);
-
-// Maxima for sources of at most `longest` tokens: nodes of one tree, entries of window_trees.
-std::pair<int64_t, int64_t> window_tree_limits(const WindowOptions& options, int longest);
 
 }  // namespace molspec

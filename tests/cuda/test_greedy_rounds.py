@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, TreeOptions
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, native_options
+from molspec.drafting import Drafting, NoDraft, TreeDraft, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
 from tests.cuda.emulator import Emulator
@@ -15,10 +15,6 @@ from tests.cuda.sessions import DeviceSession, HostSession, run, train_guess
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),
-    WindowDrafts(draft_length=4, draft_count=6),
-    WindowDrafts(draft_length=1, draft_count=1, choice="first"),
-    WindowDrafts(draft_length=3, draft_count=40, choice="first", dilution=True),
-    WindowDrafts(draft_length=5, draft_count=3, smart=True),
     TreeDraft(),
     TreeDraft(node_budget=1),
     TreeDraft(node_budget=32, max_depth=3, min_probability=0.0),
@@ -51,7 +47,7 @@ def test_device_rounds_equal_host_rounds(
         assert device.query_calls == host.query_calls
         if batch_size == 4:  # the host reads every round: the rounds are equal
             assert device.decoder_calls == host.decoder_calls
-    if drafter in (DRAFTERS[1], DRAFTERS[5]) and max_length > 2:
+    if drafter == DRAFTERS[1] and max_length > 2:
         assert host.accepted_tokens > 0
 
 
@@ -269,17 +265,3 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     many = torch.zeros(2, 67, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="drafts has room for 33 nodes: expected 1 to 32"):
         tree(answers, many, tables, texts, states, 9, 9, -1.0)
-    with pytest.raises(
-        RuntimeError, match=r"windows has shape \[1, 4\]: expected a row a query, 2"
-    ):
-        cuda.ops.propose_windows(answers, drafts, torch.zeros(1, 4, dtype=torch.int32), 1)
-
-
-def test_trees_outside_their_row_give_no_drafts(cuda: Emulator) -> None:
-    answers, _, drafts = state(1, 6, 2)
-    begin(answers, 0, token_count=0, max_length=6)
-    for first, count in ((0, 3), (1, 2), (-1, 1), (0, 9)):
-        drafts[0, 0] = 1
-        trees = torch.tensor([[1, -1, first, count, 4, -1, 4, 0]], dtype=torch.int32)
-        cuda.ops.propose_windows(answers, drafts, trees, 1)
-        assert drafts[0, 0] == 0

@@ -2,31 +2,10 @@
 #include "cuda/rounds/likeliest.cuh"
 #include "cuda/rounds/place_nodes.cuh"
 #include "cuda/rounds/propose_tree.cuh"
-#include "cuda/rounds/window_tree.cuh"
 #include "rules/argmax.h"
 #include "text/symbol_table.h"
 
 namespace molspec::cuda {
-
-// A warp a query: lanes stride over the nodes of the tree.
-inline __global__ void propose_windows_kernel(ProposeWindowsProblem problem) {
-  await_previous();
-  const int query = blockIdx.x, lane = lane_index();
-  if (problem.answers.head(query).state != GreedyAnswer::kLive) return;
-  const WindowTree tree =
-      window_tree(problem.windows, query, problem.answers.last_token(query, problem.bos_id),
-                  problem.drafts.limit);
-  for (int32_t i = lane; i < tree.count; i += kWarp) {
-    problem.drafts.token_ids(query)[i] = tree.token_id(i);
-    problem.drafts.parents(query)[i] = tree.parent(i);
-  }
-  if (lane == 0) problem.drafts.count(query) = tree.count;
-}
-
-void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream) {
-  launch("propose_windows", propose_windows_kernel, problem.answers.query_count, kWarp, stream,
-         problem);
-}
 
 void propose_tree(const ProposeTreeProblem& problem, cudaStream_t stream) {
   launch("propose_tree", propose_tree_kernel, problem.answers.query_count, kTreeThreads, stream,

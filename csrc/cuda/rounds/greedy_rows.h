@@ -1,8 +1,7 @@
 // Greedy decoding on a device, with one row of state for each query. It is the search of
 // search/sequences.cpp, split into the operators of a round:
 //
-//   propose_windows or propose_tree
-//                    drafts after the last token   (or none: `drafts` stays unchanged)
+//   propose_tree     drafts after the last token   (or none: `drafts` stays unchanged)
 //   stage_nodes      the last token and its drafts as nodes of the next decoder_step
 //   decoder_step
 //   verify_nodes     emits the confirmed drafts, and the model's next token
@@ -59,15 +58,6 @@ struct SlotRows {
 
   MOLSPEC_ANYWHERE int32_t* row(int64_t query) const { return data + query * count; }
 };
-
-// propose_windows: copies the window tree of a query's last token to its drafts.
-struct ProposeWindowsProblem {
-  GreedyAnswers answers;
-  DraftRows drafts;  // written: rows of live queries
-  WindowRows windows;
-  int32_t bos_id;
-};
-void propose_windows(const ProposeWindowsProblem& problem, cudaStream_t stream);
 
 // propose_tree: best-first expansion of a guess (drafting/draft_tree.h). A query has a guess state
 // for its emitted tokens, then states of nodes and of candidate nodes. A device expands several

@@ -20,13 +20,6 @@ Node* step_nodes(const Stream& stream, const Tensor& nodes) {
   return reinterpret_cast<Node*>(data);
 }
 
-WindowRows window_rows(const Stream& stream, const Tensor& windows, int64_t query_count) {
-  const auto* data = stream.data<const int32_t>(windows, "windows", 2);
-  check(windows.size(0) == query_count && windows.size(1) >= 1, "windows has shape ",
-        Shape{windows}, ": expected a row a query, ", query_count);
-  return {data, windows.size(1)};
-}
-
 GuessTensors guess_tensors(const Stream& stream, const Tensor& tables, const Tensor& texts,
                            const Tensor& states, int64_t query_count, int64_t state_count) {
   const GuessTensors guess{stream.data<const uint8_t>(tables, "tables", 1),
@@ -74,15 +67,6 @@ SlotRows slot_rows(const Stream& stream, const Tensor& slots, const GreedyAnswer
   check(slots.size(0) == answers.query_count && slots.size(1) >= least, "slots has shape ",
         Shape{slots}, ": expected [", answers.query_count, ", at least ", least, "]");
   return {data, slots.size(1)};
-}
-
-void propose_windows_op(const Tensor& answers, const Tensor& drafts, const Tensor& windows,
-                        int64_t bos_id) {
-  const Stream stream(answers, "answers");
-  const GreedyAnswers rows = greedy_answers(stream, answers);
-  propose_windows({rows, draft_rows(stream, drafts, rows),
-                   window_rows(stream, windows, rows.query_count), static_cast<int32_t>(bos_id)},
-                  stream);
 }
 
 void propose_tree_op(const Tensor& answers, const Tensor& drafts, const Tensor& tables,
@@ -305,7 +289,6 @@ void replay_beams_op(const Tensors& beams, const Tensors& best, const Tensor& le
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
-  library.impl("propose_windows", TORCH_BOX(&propose_windows_op));
   library.impl("propose_tree", TORCH_BOX(&propose_tree_op));
   library.impl("stage_nodes", TORCH_BOX(&stage_nodes_op));
   library.impl("verify_nodes", TORCH_BOX(&verify_nodes_op));

@@ -9,14 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import (
-    LIMITS,
-    DrafterOptions,
-    GuessModel,
-    NoDraftOptions,
-    TreeOptions,
-    WindowOptions,
-)
+from molspec._native import LIMITS, DrafterOptions, GuessModel, NoDraftOptions, TreeOptions
 from molspec.engine.cuda.caches import Caches
 
 
@@ -24,52 +17,23 @@ from molspec.engine.cuda.caches import Caches
 class DraftSizes:
     """What the buffers of drafts, and their numbers in captured graphs, depend on."""
 
-    #: Maximum nodes of a tree, and entries of a row of window trees.
+    #: Maximum nodes of a tree.
     limit: int = 0
-    entries: int = 1
-    #: Of trees of guesses.
     guess: GuessModel | None = None
     max_depth: int = 0
     min_log_prob: float = 0.0
 
     @classmethod
-    def of(cls, caches: Caches, options: DrafterOptions, model: GuessModel) -> DraftSizes | None:
+    def of(cls, options: DrafterOptions, model: GuessModel) -> DraftSizes | None:
         """The sizes of a drafter's buffers; None if the drafts cannot be made on a device.
 
         A guess there needs its n-gram model.
         """
-        if isinstance(options, WindowOptions):
-            return cls(*options.tree_limits(caches.spec.max_positions))
         if isinstance(options, TreeOptions):
             fits = guesses(model) and options.node_budget <= LIMITS["tree_nodes"]
-            limits = options.node_budget, 1, model, options.max_depth, options.min_log_prob
+            limits = options.node_budget, model, options.max_depth, options.min_log_prob
             return cls(*limits) if fits else None
         return cls() if isinstance(options, NoDraftOptions) else None
-
-
-class DeviceWindows:
-    """Windows of the source: the host makes their trees, a round picks one.
-
-    The host makes a query's trees when it starts, with the same code as for the CPU. Without
-    windows no row has a tree.
-    """
-
-    def __init__(self, caches: Caches, entries: int) -> None:
-        self._caches = caches
-        shape = caches.query_count, entries
-        #: WindowRows (csrc/cuda/rounds/rounds.h).
-        self.trees = torch.zeros(shape, dtype=torch.int32, device=caches.device)
-
-    def start(
-        self, row: int, source_ids: Sequence[int], options: DrafterOptions, model: GuessModel
-    ) -> int:
-        """Send the trees of a query; return the nodes of the largest."""
-        trees = [0]
-        if isinstance(options, WindowOptions):
-            trees = model.window_trees(source_ids, options)
-        sent = np.array(trees, dtype=np.int32)
-        self._caches.outbox.put(sent, self.trees[row, : len(trees)])
-        return max(trees[3 : 1 + 3 * trees[0] : 3], default=0)
 
 
 class DeviceGuess:

@@ -35,9 +35,9 @@ class GreedySizes:
         return -(-(self.capacity + 1 + self.drafts.limit) // BLOCK_POSITIONS)
 
     def needs(self, caches: Caches) -> tuple[int, int]:
-        """The blocks of the cache; the bytes of window trees, drafts, paths and log-probs."""
+        """The blocks of the cache; the bytes of drafts, paths and log-probs."""
         of_node = 2 + self.capacity + caches.spec.target_vocab_size
-        of_query = self.drafts.entries + (1 + self.drafts.limit) * of_node
+        of_query = (1 + self.drafts.limit) * of_node
         return caches.query_count * self.blocks, 4 * caches.query_count * of_query
 
 
@@ -53,7 +53,7 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
     @staticmethod
     def _sizes_of(spec: SequenceSpec, guess: GuessModel, caches: Caches) -> GreedySizes | None:
         """The sizes of greedy search whose drafts can be made on the device."""
-        drafted = DraftSizes.of(caches, spec.drafter, guess)
+        drafted = DraftSizes.of(spec.drafter, guess)
         if drafted is None:
             return None
         sizes = GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
@@ -63,11 +63,8 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
     def _make_buffers(self, spec: SequenceSpec, guess: GuessModel) -> np.dtype[Any]:
         caches, sizes = self._caches, self.sizes
         rows, limit = caches.query_count, sizes.drafts.limit
-        self._guessed, self._windows = None, None
-        if sizes.drafts.guess is not None:
-            self._guessed = drafts.DeviceGuess(caches, guess, limit + LIMITS["tree_states"])
-        elif limit:
-            self._windows = drafts.DeviceWindows(caches, sizes.drafts.entries)
+        states = limit + LIMITS["tree_states"]
+        self._guessed = drafts.DeviceGuess(caches, guess, states) if limit else None
         slots = torch.arange(rows * sizes.blocks * BLOCK_POSITIONS, dtype=torch.int32)
         self._slots = slots.to(caches.device).view(rows, -1)
         self._drafts = self._zeros(rows, 1 + 2 * limit)
@@ -81,12 +78,9 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         return head
 
     def _start(self, row: int, source_ids: Sequence[int]) -> int:
-        drafted = self.sizes.drafts.limit
         if self._guessed is not None:
             self._guessed.start(row, source_ids)
-        elif self._windows is not None:
-            drafted = self._windows.start(row, source_ids, self.spec.drafter, self._guess)
-        return 1 + drafted
+        return 1 + self.sizes.drafts.limit
 
     def _grow(self, size: int) -> None:
         self._path_slots = self._path_slots.new_zeros(size * self.sizes.capacity)
@@ -98,8 +92,6 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         if self._guessed is not None:
             limits = self.sizes.drafts.max_depth, self.MAX_TURNS, self.sizes.drafts.min_log_prob
             library.propose_tree(answers, drafted, *self._guessed.tensors, *limits)
-        elif self._windows is not None:
-            library.propose_windows(answers, drafted, self._windows.trees, bos)
         library.stage_nodes(answers, slots, drafted, nodes, self._path_slots, bos)
         self._caches.launch(nodes, self._path_slots, self._kv_cache, log_probs)
         library.verify_nodes(answers, slots, drafted, log_probs, self._guess.eos)
