@@ -35,12 +35,8 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "verify_nodes(Tensor(a!) answers, Tensor(b!) slots, Tensor drafts, Tensor log_probs, "
       "int eos_id) -> ()");
 
-  // Beam search on a device: the same. cuda/rounds/rounds.cpp names the tensors of `beams`, `best`
-  // and `guess`.
-  library.def(
-      "look_ahead(Tensor(a!)[] beams, Tensor(b!)[] best, Tensor length_norms, "
-      "Tensor(c!)[] guess, int beam_size, int lookahead_steps, int node_budget, "
-      "float min_confidence, int bos_id, int eos_id) -> ()");
+  // Beam search on a device: the same. cuda/rounds/rounds.cpp names the tensors of `beams` and
+  // `best`.
   library.def("stage_beams(Tensor(a!)[] beams, Tensor(b!) nodes, int beam_size, int bos_id) -> ()");
   library.def(
       "rank_tokens(Tensor nodes, Tensor path_slots, Tensor log_probs, Tensor(a!) best_ids, "

@@ -29,7 +29,7 @@ void bind_layouts(py::module_& module) {
                        drafted_tokens, accepted_tokens, emitted_tokens, first_node, max_length);
   PYBIND11_NUMPY_DTYPE(BeamAnswer, state, count, finished_count, length, steps, nodes,
                        drafted_tokens, accepted_tokens, emitted_tokens, planned_count, first_node,
-                       max_length, used_count, looked_from);
+                       max_length, used_count);
   PYBIND11_NUMPY_DTYPE(BeamPlace, log_prob, node, length, finished);
   PYBIND11_NUMPY_DTYPE(BeamNode, token_id, position, first_child, next_sibling, known, kept);
   module.attr("LAYOUTS") = py::dict("GreedyAnswer"_a = py::dtype::of<GreedyAnswer>(),

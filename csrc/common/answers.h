@@ -28,8 +28,6 @@ static_assert(sizeof(GreedyAnswer) % 8 == 0, "rows follow each other");
 
 // Beam search: the head of a row of `answers`; places and token ids follow it.
 struct BeamAnswer : AnswerState {
-  static constexpr int32_t kNowhere = -1;
-
   int32_t state;
   int32_t count;           // hypotheses in the beam
   int32_t finished_count;  // hypotheses that finished apart
@@ -39,8 +37,7 @@ struct BeamAnswer : AnswerState {
   int32_t first_node;     // of the running step, or kNotStaged
   int32_t max_length;     // tokens of a hypothesis, EOS counted
   int32_t used_count;     // nodes of the tree; 0 before the first step
-  int32_t looked_from;    // the length at which drafts were last planned, or kNowhere
-  int32_t unused[2];
+  int32_t unused;
 };
 static_assert(sizeof(BeamAnswer) % 8 == 0, "rows follow each other");
 

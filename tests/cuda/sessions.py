@@ -193,10 +193,10 @@ Outcome = tuple[list[tuple[list[int], float, bool]], list[int], str]
 
 
 def run(
-    session: HostSession | DeviceSession, spec: NativeSpec, batch_size: int, rewrites: bool = False
+    session: HostSession | DeviceSession, spec: NativeSpec, batch_size: int
 ) -> tuple[dict[int, Outcome], Statistics]:
     """Decode all sources. Return the outcomes by source index, and the total statistics."""
-    scheduler = Scheduler(session, train_guess(rewrites), batch_size)
+    scheduler = Scheduler(session, train_guess(False), batch_size)
     strategy = Strategy(spec)
     indices = {
         scheduler.add(SourceRequest(Source(ids, [i]), strategy)): i for i, ids in enumerate(SOURCES)
@@ -215,9 +215,9 @@ def run(
 
 def beam_state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Tensor, ...]:
     """Answers of queries before their first round, and their trees."""
-    answers = torch.zeros(rows, 64 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
-    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, -1, 0, 0]).int()
-    answers[:, :64] = head.view(torch.uint8)
+    answers = torch.zeros(rows, 56 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
+    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, 0]).int()
+    answers[:, :56] = head.view(torch.uint8)
     return (
         answers,
         torch.zeros(rows, node_count, 6, dtype=torch.int32),

@@ -1,15 +1,9 @@
 #include "cuda/launch.h"
 #include "cuda/rounds/likeliest.cuh"
-#include "cuda/rounds/look_ahead.cuh"
 #include "cuda/rounds/place_nodes.cuh"
 #include "cuda/rounds/replay_beams.cuh"
 
 namespace molspec::cuda {
-
-void look_ahead(const LookAheadProblem& problem, cudaStream_t stream) {
-  launch("look_ahead", look_ahead_kernel, problem.rows.answers.query_count, kLookAheadThreads,
-         stream, problem);
-}
 
 inline __device__ int32_t node_count_of(const StageBeamsProblem& problem, int query) {
   const BeamAnswer& answer = problem.rows.answers.head(query);

@@ -1,9 +1,7 @@
 // Beam search on a device, with one row of state for each query. It is the search of search/beam.h,
 // split into the operators of a round:
 //
-//   look_ahead    drafts nodes that the beam may need   (or none: standard beam search)
-//   stage_beams   the last token of every live hypothesis, and the drafts, as nodes of the next
-//                 decoder_step
+//   stage_beams   the last token of every live hypothesis as a node of the next decoder_step
 //   decoder_step
 //   rank_tokens   the likeliest tokens after every node
 //   replay_beams  standard beam search, for as many steps as distributions are known
@@ -21,7 +19,7 @@
 
 #include "common/answers.h"
 #include "common/limits.h"
-#include "cuda/rounds/rounds.h"
+#include "ops/steps.h"
 
 namespace molspec::cuda {
 
@@ -94,20 +92,6 @@ struct BestTokens {
   float* log_probs;  // [query, node, count]
   int64_t count;     // BeamAnswers::candidate_count()
 };
-
-// look_ahead: runs beam search up to lookahead_steps steps ahead, on known distributions and on
-// guesses elsewhere -> plans the nodes that would be live there (search/beam.h). Every node that it
-// reaches gets a guess state.
-struct LookAheadProblem {
-  BeamRows rows;               // written: trees and plans
-  BestTokens best;             // written: guesses of nodes that are not evaluated
-  GuessTensors guess;          // written: states
-  const double* length_norms;  // [capacity]
-  int32_t lookahead_steps, node_budget;
-  float min_confidence;
-  int32_t bos_id, eos_id;
-};
-void look_ahead(const LookAheadProblem& problem, cudaStream_t stream);
 
 // stage_beams: the planned nodes of every query -> nodes of the next decoder_step, query by query.
 // Gaps follow. If a query does not fit, it and those after it wait for a later round. A new query's

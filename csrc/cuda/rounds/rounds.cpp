@@ -20,28 +20,6 @@ Node* step_nodes(const Stream& stream, const Tensor& nodes) {
   return reinterpret_cast<Node*>(data);
 }
 
-GuessTensors guess_tensors(const Stream& stream, const Tensor& tables, const Tensor& texts,
-                           const Tensor& states, int64_t query_count, int64_t state_count) {
-  const GuessTensors guess{stream.data<const uint8_t>(tables, "tables", 1),
-                           stream.data<uint8_t>(texts, "texts", 2),
-                           stream.data<uint8_t>(states, "states", 3),
-                           texts.size(1),
-                           states.size(1),
-                           states.size(2)};
-  constexpr int64_t kHead = sizeof(GuessTables::Head), kTextHead = sizeof(GuessTextRow::Head);
-  check(tables.numel() >= kHead, "tables has ", tables.numel(), " bytes: expected at least ",
-        kHead);
-  check(
-      texts.size(0) == query_count && guess.text_stride >= kTextHead && guess.text_stride % 8 == 0,
-      "texts has shape ", Shape{texts}, ": expected [", query_count, ", a multiple of 8, at least ",
-      kTextHead, "]");
-  check(states.size(0) == query_count && guess.state_count == state_count &&
-            guess.state_stride >= kGuessPlaceBytes && guess.state_stride % 8 == 0,
-        "states has shape ", Shape{states}, ": expected [", query_count, ", ", state_count,
-        ", a multiple of 8, at least ", kGuessPlaceBytes, "]");
-  return guess;
-}
-
 // -------------------------------------------------------------------------------------- greedy
 
 GreedyAnswers greedy_answers(const Stream& stream, const Tensor& answers) {
@@ -67,6 +45,28 @@ SlotRows slot_rows(const Stream& stream, const Tensor& slots, const GreedyAnswer
   check(slots.size(0) == answers.query_count && slots.size(1) >= least, "slots has shape ",
         Shape{slots}, ": expected [", answers.query_count, ", at least ", least, "]");
   return {data, slots.size(1)};
+}
+
+GuessTensors guess_tensors(const Stream& stream, const Tensor& tables, const Tensor& texts,
+                           const Tensor& states, int64_t query_count, int64_t state_count) {
+  const GuessTensors guess{stream.data<const uint8_t>(tables, "tables", 1),
+                           stream.data<uint8_t>(texts, "texts", 2),
+                           stream.data<uint8_t>(states, "states", 3),
+                           texts.size(1),
+                           states.size(1),
+                           states.size(2)};
+  constexpr int64_t kHead = sizeof(GuessTables::Head), kTextHead = sizeof(GuessTextRow::Head);
+  check(tables.numel() >= kHead, "tables has ", tables.numel(), " bytes: expected at least ",
+        kHead);
+  check(
+      texts.size(0) == query_count && guess.text_stride >= kTextHead && guess.text_stride % 8 == 0,
+      "texts has shape ", Shape{texts}, ": expected [", query_count, ", a multiple of 8, at least ",
+      kTextHead, "]");
+  check(states.size(0) == query_count && guess.state_count == state_count &&
+            guess.state_stride >= kGuessPlaceBytes && guess.state_stride % 8 == 0,
+        "states has shape ", Shape{states}, ": expected [", query_count, ", ", state_count,
+        ", a multiple of 8, at least ", kGuessPlaceBytes, "]");
+  return guess;
 }
 
 void propose_tree_op(const Tensor& answers, const Tensor& drafts, const Tensor& tables,
@@ -188,11 +188,6 @@ class Arguments {
           " entries: expected ", rows_.trees.capacity);
     return data;
   }
-  GuessTensors guess(const Tensors& guess) const {
-    check_count(guess, 3, "guess", "tables, texts, states");
-    return guess_tensors(stream_, guess[0], guess[1], guess[2], query_count(),
-                         rows_.trees.node_count);
-  }
   // Checks that a tree has room for the paths of all hypotheses and the reserve.
   void check_room(int64_t lookahead_steps) const {
     check(lookahead_steps >= 0, "lookahead_steps is ", lookahead_steps, ": expected at least 0");
@@ -227,26 +222,6 @@ class Arguments {
   Stream stream_;
   BeamRows rows_;
 };
-
-void look_ahead_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
-                   const Tensors& guess, int64_t beam_size, int64_t lookahead_steps,
-                   int64_t node_budget, double min_confidence, int64_t bos_id, int64_t eos_id) {
-  const Arguments arguments(beams, beam_size);
-  const LookAheadProblem problem{arguments.rows(),
-                                 arguments.best(best),
-                                 arguments.guess(guess),
-                                 arguments.length_norms(length_norms),
-                                 static_cast<int32_t>(lookahead_steps),
-                                 static_cast<int32_t>(node_budget),
-                                 static_cast<float>(min_confidence),
-                                 static_cast<int32_t>(bos_id),
-                                 static_cast<int32_t>(eos_id)};
-  arguments.check_room(lookahead_steps);
-  const int64_t room = problem.rows.trees.plan_limit - beam_size;
-  check(node_budget >= 0 && node_budget <= room, "node_budget is ", node_budget, ": expected 0 to ",
-        room, ", what plans has room for");
-  look_ahead(problem, arguments.stream());
-}
 
 void stage_beams_op(const Tensors& beams, const Tensor& nodes, int64_t beam_size, int64_t bos_id) {
   const Arguments arguments(beams, beam_size);
@@ -292,7 +267,6 @@ STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
   library.impl("propose_tree", TORCH_BOX(&propose_tree_op));
   library.impl("stage_nodes", TORCH_BOX(&stage_nodes_op));
   library.impl("verify_nodes", TORCH_BOX(&verify_nodes_op));
-  library.impl("look_ahead", TORCH_BOX(&look_ahead_op));
   library.impl("stage_beams", TORCH_BOX(&stage_beams_op));
   library.impl("rank_tokens", TORCH_BOX(&rank_tokens_op));
   library.impl("replay_beams", TORCH_BOX(&replay_beams_op));

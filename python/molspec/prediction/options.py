@@ -96,7 +96,8 @@ class PredictOptions:
         '`molspec.drafting.Drafter`. The default is "tree"; for sbs "windows"; and "none" for '
         "exact beams if drafting costs more than it saves. On the CPU those are beams wider than "
         "3, or wider than 10 with Intel's AVX-512 kernels or decoder weights of 16 MiB or more. On "
-        "a device those are beams wider than 7, and batches of more than 1,024 hypotheses.",
+        "a device those are all beams of batches, which are decoded without drafts there whatever "
+        "the drafter, and beams wider than 25 with `batch_size=1`.",
         group=DRAFTS,
     )
     draft_length: int | None = http_setting(

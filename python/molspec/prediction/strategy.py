@@ -28,12 +28,10 @@ _NUCLEUS = 0.9975
 _WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
 _WAITING_BYTES = 16 * 2**20
 _WAITING_KERNELS = ("avx512", "avx512_vnni", "avx512_amx")
-#: On a device drafting saves two thirds of the passes. It costs a tenth more rows, which are nearly
-#: free while they are few, and the lookahead's time, which grows with the beam, but less on the
-#: host, where a lone query looks ahead. Greedy trees fill a pass of many queries with rows that are
-#: no longer free (docs/benchmarks/gpu.md).
-_WIDEST_DRAFTED_ON_DEVICE, _WIDEST_LONE_DRAFTED_ON_DEVICE = 7, 25
-_MOST_HYPOTHESES_DRAFTED, _MOST_QUERIES_DRAFTED = 1024, 64
+#: On a device drafting saves a lone query two thirds of its passes; the lookahead's time, on the
+#: host, grows with the beam. Greedy trees fill a pass of many queries with rows that are no longer
+#: free (docs/benchmarks/gpu.md).
+_WIDEST_DRAFTED_ON_DEVICE, _MOST_QUERIES_DRAFTED = 25, 64
 #: Hypotheses of all queries that are decoded together on a CPU: more of them leave its caches, as
 #: their keys and values are read in every pass (docs/benchmarks/beams.md). On other devices the
 #: server's bound on wide queries, which make a pass longer for all others.
@@ -163,10 +161,7 @@ def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int)
     if device == "cpu":
         waits = decoder_bytes >= _WAITING_BYTES or ops.instruction_set() in _WAITING_KERNELS
         return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
-    if options.batch_size == 1:
-        return width <= _WIDEST_LONE_DRAFTED_ON_DEVICE
-    few = width * options.batch_size <= _MOST_HYPOTHESES_DRAFTED
-    return few and width <= _WIDEST_DRAFTED_ON_DEVICE
+    return options.batch_size == 1 and width <= _WIDEST_DRAFTED_ON_DEVICE
 
 
 def hypotheses_together(device: str | None) -> int:

@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LAYOUTS, LIMITS, BeamSpec, GuessModel, Hypothesis
-from molspec.engine.cuda import drafts
 from molspec.engine.cuda.caches import Caches
-from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -31,15 +29,7 @@ class TreeSizes:
     #: Positions of a path, BOS counted: an even number.
     capacity: int
     special_ids: tuple[int, int]
-    #: Steps of the lookahead: the argument of BeamRows::reserve.
-    drafted: int
-    #: Nodes of a query in a round.
-    planned: int
-    numbers: tuple[float, ...]
-    drafts: DraftSizes
-    #: Bytes of a node's guess state.
-    state_size: int = 0
-    finished_apart: bool = False
+    finished_apart: bool
 
     @property
     def places(self) -> int:
@@ -54,7 +44,7 @@ class TreeSizes:
     @property
     def blocks(self) -> int:
         """The blocks of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
-        reserve = self.beam_size * (self.drafted + 2)
+        reserve = 2 * self.beam_size
         return -(-(self.places * self.capacity + reserve) // BLOCK_POSITIONS)
 
     @property
@@ -78,41 +68,29 @@ class TreeSizes:
     def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache, and further bytes on the device."""
         slots = self.nodes * caches.query_count
-        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates) + self.state_size
+        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates)
         return slots // BLOCK_POSITIONS, slots * slot_size
 
 
 class BeamExecutor(GraphExecutor[BeamSpec]):
-    """Exact beam search, with or without lookahead."""
+    """Standard beam search.
+
+    Exact beams run as such: a lookahead changes no list, so these rounds take none.
+    """
 
     sizes: TreeSizes
     spec_type = BeamSpec
     settings = frozenset(
-        {"max_length", "beam_size", "n_best", "length_penalty"}
-        | {"finished_apart", "steps", "node_budget", "min_confidence"}
+        {"max_length", "beam_size", "n_best", "length_penalty", "finished_apart"}
+        | {"steps", "node_budget", "min_confidence"}  # of the lookahead
     )
 
     @staticmethod
     def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
-        """The sizes of beam search that fits, without drafts or with guesses of the device."""
-        if spec.drafts and not drafts.guesses(guess):
-            return None
-        steps, budget, confidence, drafted, state_size = 0, 0, 0.0, DraftSizes(), 0
-        if spec.drafts:
-            steps, budget, confidence = spec.steps, spec.node_budget, spec.min_confidence
-            drafted = DraftSizes(guess=guess)
-            _, state_size = guess.row_limits(caches.spec.max_positions)
-        sizes = TreeSizes(
-            spec.beam_size,
-            spec.max_length + 2 - spec.max_length % 2,
-            (guess.bos, guess.eos),
-            drafted=steps,
-            planned=spec.beam_size + budget,
-            numbers=(steps, budget, confidence),
-            drafts=drafted,
-            state_size=state_size,
-            finished_apart=spec.finished_apart,
-        )
+        """The sizes of beam search that fits."""
+        capacity = spec.max_length + 2 - spec.max_length % 2
+        special_ids = guess.bos, guess.eos
+        sizes = TreeSizes(spec.beam_size, capacity, special_ids, spec.finished_apart)
         return sizes if sizes.fit(caches, spec.length_norm) else None
 
     def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
@@ -124,7 +102,7 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
             self._zeros(rows, sizes.nodes, _NODE_FIELDS),
             self._zeros(rows, sizes.blocks),
             self._path_slots,
-            self._zeros(rows, sizes.planned),
+            self._zeros(rows, sizes.beam_size),
         )
         self._length_norms = self._zeros(sizes.capacity, dtype=torch.float64)
         #: BestTokens.
@@ -133,7 +111,6 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
             self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
         )
         self._kv_cache = caches.cache(rows * sizes.blocks)
-        self._guessed = drafts.DeviceGuess(caches, guess, sizes.nodes) if spec.drafts else None
         return np.dtype(
             [
                 ("head", _HEAD),
@@ -153,7 +130,6 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         head = fresh["head"]
         head["state"], head["max_length"] = LIVE, self.spec.max_length
         head["count"] = head["planned_count"] = 1
-        head["looked_from"] = -1
         return fresh
 
     @property
@@ -164,36 +140,16 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
     def _launch(self, size: int) -> None:
         library, sizes = self._caches.library, self.sizes
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
-        self._draft()
         library.stage_beams(self._beams, nodes, sizes.beam_size, self._guess.bos)
         path_slots: Tensor = self._path_slots.view(-1)
         self._caches.launch(nodes, path_slots, self._kv_cache, log_probs)
         library.rank_tokens(nodes, path_slots, log_probs, *self._best)
-        self._select()
+        library.replay_beams(
+            self._beams, self._best, self._length_norms, sizes.beam_size, self._guess.eos
+        )
 
     def _start(self, row: int, source_ids: Sequence[int]) -> int:
-        if self._guessed is not None:
-            self._guessed.start(row, source_ids)
-        return self.sizes.planned
-
-    def _draft(self) -> None:
-        if self._guessed is None:
-            return
-        self._caches.library.look_ahead(
-            self._beams,
-            self._best,
-            self._length_norms,
-            self._guessed.tensors,
-            self.sizes.beam_size,
-            *self.sizes.numbers,
-            self._guess.bos,
-            self._guess.eos,
-        )
-
-    def _select(self) -> None:
-        self._caches.library.replay_beams(
-            self._beams, self._best, self._length_norms, self.sizes.beam_size, self._guess.eos
-        )
+        return self.sizes.beam_size
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
         head, places = answer["head"], answer["places"]

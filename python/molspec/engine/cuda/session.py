@@ -40,7 +40,7 @@ class CudaSession(Session):
     def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
         """The executor of a search whose rounds run on the device; None for all others.
 
-        A lone beam looks ahead faster on the host (docs/benchmarks/gpu.md).
+        A lone beam looks ahead, on the host (docs/benchmarks/gpu.md).
         """
         if self._caches.query_count == 1 and isinstance(search, BeamSpec) and search.drafts:
             return None
