@@ -74,6 +74,7 @@ class ForcedSearch final : public Search {
 
   ForcedSpec spec_;
   std::vector<std::vector<int32_t>> targets_;
+  int32_t root_ = TokenTree::kNone;  // the node of BOS
 };
 
 }  // namespace

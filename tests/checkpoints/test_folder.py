@@ -285,6 +285,18 @@ def test_a_failed_write_leaves_the_file_before(
         os.close(descriptor)
 
 
+def test_a_hash_is_of_the_values_that_were_written(
+    checkpoint: Checkpoint, destination: Path
+) -> None:
+    """A release that knows one value more reads the folders of those before."""
+    write(checkpoint, destination)
+    config = json.loads((destination / "config.json").read_text())
+    del config["aligned"]
+    folder._write_config(destination, config)
+    assert "aligned" not in json.loads((destination / "config.json").read_text())
+    assert read(destination).fingerprint() == checkpoint.fingerprint()
+
+
 def test_reads_folder_of_before(checkpoint: Checkpoint, destination: Path) -> None:
     """Without a hash, and without the word that targets are aligned."""
     write(replace(checkpoint, aligned=True), destination)

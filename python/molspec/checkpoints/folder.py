@@ -61,7 +61,8 @@ def read(path: Path) -> Checkpoint:
     config = _read_config(path / _CONFIG)
     checkpoint = _read(path, config)
     stored = config.get(_HASH)
-    if stored is not None and stored != _hash(path, config):
+    # Of the values as they were written: a folder of before lacks later ones.
+    if stored is not None and stored != _hash(path, read_object(path / _CONFIG)):
         raise CheckpointError(
             f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {_HASH} that was "
             f"written with them; if they were changed on purpose, `molspec seal {path}`"
