@@ -9,49 +9,39 @@ Prints Markdown. Lists have 1 to 25 answers; a target is found if one of them is
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import charts
 import machine
 import molspec
-from molspec.evaluation import Pair, PairTable
-from molspec.evaluation.record import Record
-from molspec.text import smiles
+from molspec import PredictOptions
+from rows import Row, markdown, measured, pairs_of
 
 LENGTHS = (1, 3, 5, 10, 25)
 #: The curves: dtype of the engine, and drafter.
 KINDS = {
-    "int8": ("int8", "auto"),
-    "float32": ("float32", "auto"),
+    "int8": ("int8", None),
+    "float32": ("float32", None),
     "float32, without drafts": ("float32", "none"),
 }
-#: Queries that warm up before the measurement.
-_WARM = 5
 _MARKS: dict[float, str] = {ms: f"{ms} ms" for ms in (2, 5, 10, 20, 50, 100, 200)}
 
 
-def point(
-    model: molspec.Model, pairs: Sequence[Pair], n_best: int, drafter: str
-) -> tuple[float, float]:
-    """Milliseconds a query, and the share of targets found."""
-    options: dict[str, Any] = {"n_best": n_best, "batch_size": 1}
-    if drafter != "auto":
-        options["drafter"] = drafter
-    queries = [pair.query for pair in pairs]
-    model.predict(queries[:_WARM], **options)
-    smiles._written.cache_clear()  # queries are new to a user's program
-    began = time.perf_counter()
-    results = model.predict(queries, **options)
-    milliseconds = 1000 * (time.perf_counter() - began) / len(pairs)
-    found = [
-        Record.of(pair, result, 0.0).found_at is not None
-        for pair, result in zip(pairs, results, strict=True)
-    ]
-    return milliseconds, sum(found) / len(found)
+def curves(name: str, file: Path, limit: int) -> dict[str, list[tuple[float, float]]]:
+    """Milliseconds a query and the share of targets found, by length of the list."""
+    models = {dtype: molspec.load(name, dtype=dtype) for dtype, _ in KINDS.values()}
+    pairs = pairs_of(file, models["int8"].task, limit)
+    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    for length in LENGTHS:
+        rows = [
+            Row(kind, models[dtype], PredictOptions(length, batch_size=1, drafter=drafter))
+            for kind, (dtype, drafter) in KINDS.items()
+        ]
+        for one in measured(rows, pairs):
+            share = one.summary.accuracy(length) or 0.0
+            found[one.row.name].append((one.milliseconds, share))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,21 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pictures = []
     for text in flags.sets:
         name, file = text.split("=")
-        pairs = list(islice(PairTable(Path(file), task=name), flags.rows))
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for kind, (dtype, drafter) in KINDS.items():
-            model = molspec.load(name, dtype=dtype)
-            curves[kind] = [point(model, pairs, n_best, drafter) for n_best in LENGTHS]
-        print(f"\n## {name}\n\n| | {' | '.join(f'n = {n}' for n in LENGTHS)} |")
-        print("|---|" + "---:|" * len(LENGTHS))
-        for kind, points in curves.items():
-            print(f"| {kind} | " + " | ".join(f"{y:.1%} in {x:.1f} ms" for x, y in points) + " |")
+        found = curves(name, Path(file), flags.rows)
+        cells = (
+            [kind, *(f"{share:.1%} in {milliseconds:.1f} ms" for milliseconds, share in points)]
+            for kind, points in found.items()
+        )
+        print("", *markdown([name, *(f"n = {n}" for n in LENGTHS)], cells), sep="\n", flush=True)
         pictures.append(
             charts.Chart(
                 f"{name}: targets found among 1, 3, 5, 10 and 25 answers, by time a molecule",
                 charts.Axis(2, 200, _MARKS, logarithmic=True),
                 charts.Axis(0.5, 1, {p / 100: f"{p} %" for p in range(50, 101, 10)}),
-                curves,
+                found,
             )
         )
     if flags.picture:

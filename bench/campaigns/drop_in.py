@@ -13,9 +13,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from time import perf_counter
 
 import torch
 
@@ -23,9 +22,9 @@ import machine
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints.bundled import locate
-from molspec.evaluation import PairTable
 from molspec.text import TokenizationError, Vocabulary
 from plain_transformer import PlainTransformer, WithCache, WithoutCache, beam_search, greedy
+from rows import in_turns, markdown, pairs_of
 
 Batch = list[list[int]]
 #: Decodes a batch: the tokens of each query's best answer, without EOS.
@@ -80,53 +79,32 @@ def _before_eos(row: list[int], eos_id: int) -> list[int]:
     return row[: row.index(eos_id)] if eos_id in row else row
 
 
-def in_turns(
-    compared: dict[str, Way], batches: Sequence[Batch]
-) -> Iterator[tuple[str, float, Batch]]:
-    """Name, seconds and answers of every way; the way that begins changes every batch."""
-    seconds = dict.fromkeys(compared, 0.0)
-    answers: dict[str, Batch] = {name: [] for name in compared}
-    names = list(compared)
-    for index, batch in enumerate(batches):
-        for turn in range(len(names)):
-            name = names[(index + turn) % len(names)]
-            began = perf_counter()
-            found = compared[name](batch)
-            seconds[name] += perf_counter() - began
-            answers[name] += found
-    for name in names:
-        yield name, seconds[name], answers[name]
+HEADS = ("way", "beams", "batch", "s a query", "ratio to the own loop", "answers as its")
 
 
-HEAD = (
-    "| beams | batch | way | s a query | ratio to the own loop | answers as its |",
-    "|" + "---|" * 6,
-)
-
-
-def table(compared: dict[str, Way], queries: Batch, beams: int, batch_size: int) -> Iterator[str]:
-    """Rows of a Markdown table."""
+def cells(
+    compared: dict[str, Way], queries: Batch, beams: int, batch_size: int
+) -> Iterator[list[str]]:
+    """The cells of each way."""
     batches = [queries[i : i + batch_size] for i in range(0, len(queries), batch_size)]
-    rows = list(in_turns(compared, batches))
-    _, base_seconds, base_answers = rows[0]
-    for name, seconds, answers in rows:
-        equal = sum(mine == own for mine, own in zip(answers, base_answers, strict=True))
-        cells = (
+    found = in_turns([map(way, batches) for way in compared.values()])
+    seconds = [sum(taken for _, taken in each) for each in found]
+    answers = [[row for batch, _ in each for row in batch] for each in found]
+    for name, mine, rows in zip(compared, seconds, answers, strict=True):
+        equal = sum(row == own for row, own in zip(rows, answers[0], strict=True))
+        yield [
+            name,
             str(beams),
             str(min(batch_size, len(queries))),
-            name,
-            f"{seconds / len(queries):.4f}",
-            f"{base_seconds / seconds:.1f}x",
+            f"{mine / len(queries):.4f}",
+            f"{seconds[0] / mine:.1f}x",
             f"{equal} of {len(queries)}",
-        )
-        yield f"| {' | '.join(cells)} |"
+        ]
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("table", type=Path, help="queries, in a column as for `molspec evaluate`")
-    parser.add_argument("--query-column")
-    parser.add_argument("--target-column")
     parser.add_argument("--model", default="product")
     parser.add_argument("--limit", type=int, default=64)
     parser.add_argument("--max-length", type=int, default=200)
@@ -142,9 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     vocabulary = checkpoint.vocabulary
     bos_id = checkpoint.spec.decoder_start(vocabulary.bos_id)
     model = PlainTransformer(checkpoint)
-    pairs = PairTable(flags.table, flags.query_column, flags.target_column, checkpoint.task)
     queries = []
-    for row in islice(pairs, flags.limit):
+    for row in pairs_of(flags.table, checkpoint.task, flags.limit):
         try:
             ids = vocabulary.encode(row.query)
         except TokenizationError:
@@ -152,17 +129,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         queries.append([bos_id, *ids, vocabulary.eos_id])
     print(
         f"{flags.model} in plain PyTorch, float32; {len(queries)} queries of {flags.table.name}, "
-        f"column {pairs.query_column}, one thread, in turns.\n"
+        "one thread, in turns.\n"
         f"{machine.described(weights=checkpoint.fingerprint()[:8])}.\n"
     )
-    print(*HEAD, sep="\n", flush=True)
-    for beams, batch_size in [
-        *((1, size) for size in flags.batch_size),
-        *((n, 1) for n in flags.beams),
-    ]:
-        compared = ways(model, bos_id, vocabulary, beams, flags.max_length)
-        for line in table(compared, queries, beams, batch_size):
-            print(line, flush=True)
+    tables = (
+        cells(ways(model, bos_id, vocabulary, beams, flags.max_length), queries, beams, batch_size)
+        for beams, batch_size in (
+            *((1, n) for n in flags.batch_size),
+            *((n, 1) for n in flags.beams),
+        )
+    )
+    for line in markdown(HEADS, chain.from_iterable(tables)):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
