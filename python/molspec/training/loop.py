@@ -37,7 +37,9 @@ _REPORT_SECONDS = 30
 _FEW_STEPS = 200
 #: Steps after which it is known how many more the minutes allow.
 _PACE_STEPS = 5
-_MORE_STEPS = "take more minutes, smaller batch_tokens or a smaller model"
+_MORE_STEPS = (
+    "take more minutes, smaller batch_tokens or a smaller model, and on a busy CPU fewer threads"
+)
 
 
 class TrainingError(RuntimeError):
