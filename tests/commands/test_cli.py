@@ -276,7 +276,6 @@ WRONG_USE = {
     "src, tgt",
     "predict --input some.smi --column a": "column is 'a': expected none, some.smi is not a table",
     "predict --input some.smi --id-column a": "id_column is 'a': expected none, some.smi has none",
-    "predict C --output out.csv --part-size 0": "part_size is 0: expected at least 1",
     "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
 }
 

@@ -168,7 +168,6 @@ def test_resuming_with_other_settings_or_queries_is_refused(
         ("--as-written",): "as_written is True, but",
         ("--dtype", "bfloat16"): "dtype is 'bfloat16', but",
         ("-f", "tsv"): "format is 'tsv', but",
-        ("--part-size", "5"): "part_size is 5, but",
     }.items():
         assert run(*command, *flags) == 2
         err = run.err
@@ -337,13 +336,6 @@ def test_standard_output_has_other_names(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out.smi"]
 
 
-def test_parts_of_a_stream_are_refused(run: Run, loaded: Loaded) -> None:
-    assert run("predict", "CO", "--part-size", "2") == 2
-    message = "part_size is 2 with the output '-': expected a file, which has parts"
-    assert message in run.err
-    assert "name" not in loaded  # refused before a model is loaded
-
-
 def test_more_processes_than_cores_give_a_warning(
     run: Run, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,7 +381,6 @@ def test_a_job_never_overwrites_its_input(
         ("q.smi", "q.smi", ("--overwrite", "-f", "csv")),
         ("q.csv.unfinished", "q.csv", ("--overwrite",)),
         ("q.csv.journal", "q.csv", ("--overwrite",)),
-        ("q-00001.smi", "q.smi", ("--part-size", "1", "--overwrite")),
     ):
         source, link_path = tmp_path / name, tmp_path / "link.smi"
         source.write_text("C.O a\n")

@@ -79,10 +79,6 @@ def _score(inputs: Path, output: Path) -> list[str]:
     ]
 
 
-def _predict_parts(inputs: Path, output: Path) -> list[str]:
-    return [*_predict(inputs, output), "--part-size", "5"]
-
-
 def _plan_inputs(inputs: Path) -> None:
     checkpoints.write(replace(tiny.checkpoint(), task="retro"), inputs / "model")
     (inputs / "stock.smi").write_text("CCO ethanol\nCN\n")
@@ -98,7 +94,7 @@ def _plan(inputs: Path, output: Path) -> list[str]:
 
 
 def _plans(output: Path) -> Contents:
-    """Plans and journal without times, and without the digest, which covers times."""
+    """Plans and journal without times, and without the bytes, which depend on them."""
     plans, progress = output / "plans.jsonl", output / "plans.jsonl.journal"
     lines = [json.loads(line) for line in plans.read_text().splitlines()]
     for line in lines:
@@ -185,7 +181,6 @@ def _trained(output: Path) -> Contents:
 JOBS = {
     "evaluate": Job(_evaluate_inputs, _evaluate, _records),
     "predict": Job(_predict_inputs, _predict, _files),
-    "predict in parts": Job(_predict_inputs, _predict_parts, _files),
     "score": Job(_evaluate_inputs, _score, _files),
     "prepare": Job(_prepare_inputs, _prepare, _files),
     "train": Job(_train_inputs, _train, _trained),

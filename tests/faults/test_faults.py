@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 #: Only every so many-th change: primes, so that different changes of each step are taken. A
 #: dictionary lists the jobs of one process, because its start takes longer than many faults.
 EVERY = [
-    {"predict": 31, "predict in parts": 53, "evaluate": 7, "score": 17, "prepare": 23, "memory": 3},
+    {"predict": 31, "evaluate": 7, "score": 17, "prepare": 23, "memory": 3},
     {"train": 101, "plan": 13, "predict-parquet": 3},
 ]
 

@@ -23,12 +23,11 @@ def answers(queries: Iterable[Query], done: int = 0) -> Iterator[Answer]:
 def open_file(
     folder: Path,
     form: str = "csv",
-    part_size: int | None = None,
     settings: dict[str, Any] = SETTINGS,
     overwrite: bool = False,
 ) -> ResultFile:
     path = folder / f"out.{form}"
-    return ResultFile(path, FORMATS[form], CONTEXT, settings, part_size, overwrite)
+    return ResultFile(path, FORMATS[form], CONTEXT, settings, overwrite)
 
 
 def run(file: ResultFile, queries: list[Query] = QUERIES) -> list[int]:

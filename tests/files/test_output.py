@@ -40,14 +40,6 @@ def test_results_and_journal_are_written_side_by_side(folder: Path) -> None:
     assert sorted(content(folder)) == ["out.csv", "out.csv.journal"]
 
 
-def test_parts_are_separate_complete_files(folder: Path) -> None:
-    run(open_file(folder, part_size=2))
-    contents = content(folder)
-    assert list(contents) == ["out-00001.csv", "out-00002.csv", "out-00003.csv", "out.csv.journal"]
-    assert [text.count(b"\n") for text in contents.values()] == [3, 3, 2, 2]
-    assert all(contents[name].startswith(b"id,query,") for name in contents if "-" in name)
-
-
 def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
     """Kills the process at call `last` of writing and renaming, a write after half of its bytes."""
     calls = count()
@@ -69,13 +61,12 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
     monkeypatch.setattr(Path, "replace", replace_or_die)
 
 
-@pytest.mark.parametrize("part_size", [None, 1, 2, 5])
 @pytest.mark.parametrize("form", ["csv", "html"])
 def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, part_size: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     (tmp_path / "whole").mkdir()
-    run(open_file(tmp_path / "whole", form, part_size))
+    run(open_file(tmp_path / "whole", form))
     expected = content(tmp_path / "whole")
     for last in count():
         folder = tmp_path / str(last)
@@ -83,14 +74,14 @@ def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
         with monkeypatch.context() as patch:
             kill_at(patch, last)
             try:
-                run(open_file(folder, form, part_size))
+                run(open_file(folder, form))
                 break
             except Killed:
                 pass
         for name, text in content(folder).items():
             if "journal" not in name and "unfinished" not in name:
                 assert text == expected[name]  # files under their final names are complete
-        resumed = open_file(folder, form, part_size)
+        resumed = open_file(folder, form)
         if resumed.progress.done < len(QUERIES) or not resumed.is_whole:
             done = resumed.progress.done
             assert run(resumed) == list(range(done + 1, len(QUERIES) + 1))
@@ -110,15 +101,12 @@ def test_finished_job_answers_no_query_again(folder: Path) -> None:
     assert content(folder) == before
 
 
-@pytest.mark.parametrize("part_size", [None, 2, 3])
 @pytest.mark.parametrize("form", ["csv", "html"])
-def test_finished_job_resumes_with_further_queries(
-    tmp_path: Path, folder: Path, form: str, part_size: int | None
-) -> None:
+def test_finished_job_resumes_with_further_queries(tmp_path: Path, folder: Path, form: str) -> None:
     for end in (1, 2, 4, 5):
-        run(open_file(folder, form, part_size), QUERIES[:end])
+        run(open_file(folder, form), QUERIES[:end])
     (tmp_path / "whole").mkdir()
-    run(open_file(tmp_path / "whole", form, part_size))
+    run(open_file(tmp_path / "whole", form))
     assert content(folder) == content(tmp_path / "whole")
 
 
@@ -159,8 +147,6 @@ def test_a_query_that_its_answer_changes_is_still_the_one_that_was_read(folder: 
 def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:
     (folder / "out.csv").write_text("yesterday's\n")
     refused("out.csv is there already: --overwrite begins anew", open_file, folder)
-    (folder / "out-00001.csv").write_text("yesterday's\n")
-    refused("out-00001.csv is there already", open_file, folder, part_size=2)
     file = open_file(folder, overwrite=True)
     written = file.write(answers(file.rest(iter(QUERIES))))
     next(written)
@@ -169,33 +155,34 @@ def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:
     assert (folder / "out.csv").read_text().startswith("id,")
 
 
-def test_overwriting_removes_earlier_parts(folder: Path) -> None:
-    run(open_file(folder, part_size=1))
-    run(open_file(folder, part_size=2, overwrite=True))
-    assert [name for name in content(folder) if "-" in name] == [
-        *("out-00001.csv", "out-00002.csv", "out-00003.csv")
-    ]
-
-
 def test_deleted_results_are_written_again(folder: Path) -> None:
     run(open_file(folder))
     (folder / "out.csv").unlink()
     assert run(open_file(folder)) == [1, 2, 3, 4, 5]
 
 
-def test_changed_file_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_file_of_another_size_is_refused(folder: Path, by: int) -> None:
     run(open_file(folder))
-    with (folder / "out.csv").open("a") as stream:
-        stream.write("more\n")
+    written = folder / "out.csv"
+    os.truncate(written, written.stat().st_size + by)
     refused(r"out.csv is not what .*journal says: it has \d+ bytes", open_file, folder)
 
 
-def test_impossible_paths_and_part_sizes_are_refused(folder: Path) -> None:
+def test_an_unfinished_file_that_was_cut_is_refused(folder: Path) -> None:
+    file = open_file(folder)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    next(written)
+    written.close()
+    os.truncate(folder / "out.csv.unfinished", file.progress.end - 1)
+    refused(r"unfinished is not what .*journal says: it has \d+ bytes", open_file, folder)
+
+
+def test_impossible_paths_are_refused(folder: Path) -> None:
     (folder / "out.csv").mkdir()
     with pytest.raises(IsADirectoryError):
         open_file(folder)
     refused(FileNotFoundError, "absent/out.csv", open_file, folder / "absent")
-    refused("part_size is 0: expected at least 1", open_file, folder, part_size=0)
 
 
 def test_error_of_a_full_disk_names_the_file() -> None:
@@ -205,9 +192,9 @@ def test_error_of_a_full_disk_names_the_file() -> None:
 
 
 def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
-    """The input has the name of the output, of a file beside it or of a part, or is a link."""
+    """The input has the name of the output or of a file beside it, or is a link."""
     names = ("out.csv", "out.csv.unfinished", "out.csv.journal", "out.csv.journal.new")
-    for number, name in enumerate((*names, "out-00002.csv", "out-00007.csv.unfinished")):
+    for number, name in enumerate(names):
         job_folder = folder / str(number)
         job_folder.mkdir()
         source = job_folder / name
@@ -219,7 +206,6 @@ def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
                 with pytest.raises(ValueError, match=f"{name}, which it reads as --input"):
                     ResultFile(
                         *(job_folder / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS),
-                        part_size=2 if "-" in name else None,
                         overwrite=overwrite,
                         reads={"--input": input_path, "--stock": None},
                     )
@@ -231,38 +217,17 @@ def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
     )  # not a file: it may be input and output
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("name", ["out-00001.csv", "out-00002.csv", "out-00009.csv"])
-def test_foreign_parts_are_refused_and_left_unchanged(
-    folder: Path, name: str, overwrite: bool
-) -> None:
-    (folder / name).write_text("foreign\n")
-    refused(f"{name} is there already", open_file, folder, part_size=2, overwrite=overwrite)
-    assert content(folder) == {name: b"foreign\n"}
-
-
-def test_foreign_part_created_during_the_job_is_not_overwritten(folder: Path) -> None:
-    file = open_file(folder, part_size=2)
+def test_a_file_made_during_the_job_is_not_replaced(folder: Path) -> None:
+    file = open_file(folder)
     written = file.write(answers(file.rest(iter(QUERIES))))
     next(written)
-    (folder / "out-00002.csv").write_text("foreign\n")
-    refused(FileExistsError, "out-00002.csv is there since the job began", list, written)
-    assert (folder / "out-00002.csv").read_text() == "foreign\n"
-
-
-@pytest.mark.parametrize("part_size", [None, 5, 2])
-def test_a_file_made_during_the_job_is_not_replaced(folder: Path, part_size: int | None) -> None:
-    file = open_file(folder, part_size=part_size)
-    written = file.write(answers(file.rest(iter(QUERIES))))
-    next(written)
-    foreign = folder / ("out-00001.csv" if part_size else "out.csv")
+    foreign = folder / "out.csv"
     foreign.write_text("foreign\n")
-    refused(FileExistsError, f"{foreign.name} is there", list, written)
-    refused(FileExistsError, f"{foreign.name} is there", open_file, folder, part_size=part_size)
+    refused(FileExistsError, "out.csv is there", list, written)
+    refused(FileExistsError, "out.csv is there", open_file, folder)
     assert foreign.read_text() == "foreign\n"
     foreign.unlink()
-    done = 2 if part_size == 2 else 5
-    assert run(open_file(folder, part_size=part_size)) == list(range(done + 1, 6))
+    assert run(open_file(folder)) == []
     assert foreign.read_text().startswith("id,")
 
 
@@ -313,22 +278,19 @@ def test_a_file_that_another_program_changes_is_an_error(
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("part_size", [None, 1])
-def test_the_second_of_two_jobs_is_refused(
-    folder: Path, part_size: int | None, overwrite: bool
-) -> None:
-    first, second = (open_file(folder, "csv", part_size, overwrite=overwrite) for _ in range(2))
+def test_the_second_of_two_jobs_is_refused(folder: Path, overwrite: bool) -> None:
+    first, second = (open_file(folder, overwrite=overwrite) for _ in range(2))
     written = first.write(answers(first.rest(iter(QUERIES))))
     next(written)
     refused(OSError, "out.csv.journal", run, second)
     third = open_file if not overwrite else lambda *a: run(open_file(*a, overwrite=True))
-    refused(OSError, "out.csv.journal", third, folder, "csv", part_size)
+    refused(OSError, "out.csv.journal", third, folder)
     list(written)
     refused(OSError, "out.csv.journal", run, second)  # it has not read what is there now
     whole = content(folder)
-    assert run(open_file(folder, "csv", part_size)) == []
+    assert run(open_file(folder)) == []
     assert content(folder) == whole
-    assert b"".join(whole.values()).count(b"\n") == 6 + 2 + (4 if part_size else 0)
+    assert b"".join(whole.values()).count(b"\n") == 6 + 2
 
 
 def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:
@@ -337,30 +299,30 @@ def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:
     assert content(folder) == {"out.csv.unfinished": b"foreign\n"}
 
 
-def test_killed_job_that_overwrites_parts_resumes(
+def test_a_killed_job_that_overwrites_another_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "whole").mkdir()
-    run(open_file(tmp_path / "whole", part_size=2))
+    run(open_file(tmp_path / "whole", settings=OTHER))
     for last in count():
         folder = tmp_path / str(last)
         folder.mkdir()
-        run(open_file(folder, part_size=1))
-        (folder / "out-00001.csv.unfinished").write_text("left")
+        run(open_file(folder), QUERIES[:2])
+        (folder / "out.csv.unfinished").write_text("left")
         with monkeypatch.context() as patch:
             kill_at(patch, last)
             try:
-                run(open_file(folder, part_size=2, settings=OTHER, overwrite=True))
+                run(open_file(folder, settings=OTHER, overwrite=True))
                 break
             except Killed:
                 pass
         has_new_settings = (
             json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
         )
-        run(open_file(folder, part_size=2, settings=OTHER, overwrite=not has_new_settings))
-        parts = {name: text for name, text in content(folder).items() if "journal" not in name}
-        expected = content(tmp_path / "whole")
-        assert parts == {name: text for name, text in expected.items() if "journal" not in name}
+        run(open_file(folder, settings=OTHER, overwrite=not has_new_settings))
+        final = content(folder)
+        final.pop("out.csv.journal.new", None)
+        assert final == content(tmp_path / "whole")
     assert last > 2 * len(QUERIES)
 
 
@@ -390,30 +352,24 @@ def test_links_beside_the_output_are_not_followed(folder: Path, ending: str) -> 
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_flipped_bits_are_detected(
+def test_flipped_bits_of_the_journal_are_detected(
     folder: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
-    """Bits of the results and of the journal's last record are flipped."""
+    """They are in its last record."""
     with monkeypatch.context() as patch:
         if killed:
             kill_at(patch, 7)
         with suppress(Killed):
             run(open_file(folder, "html"), QUERIES)
-    written = folder / ("out.html.unfinished" if killed else "out.html")
     journal_path = folder / "out.html.journal"
-    progress = open_file(folder, "html").progress
-    assert progress.done == (2 if killed else 5)
-    content, lines = written.read_bytes(), journal_path.read_bytes().splitlines(keepends=True)
+    assert open_file(folder, "html").progress.done == (2 if killed else 5)
+    lines = journal_path.read_bytes().splitlines(keepends=True)
     last = lines[2] if killed else lines[1]
-    for at in range(0, progress.end, 997):
-        written.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        refused("its bytes have changed: --overwrite begins anew", open_file, folder, "html")
-    written.write_bytes(content)
     head = b"".join(lines[:2] if killed else lines[:1])
     for at in range(len(last) - 1):
         journal_path.write_bytes(head + last[:at] + bytes([last[at] ^ 1]) + last[at + 1 :])
         refused("no record|is not what|is there already", open_file, folder, "html")
     values = json.loads(last)
-    for name, value in (("failed", []), ("end", 1), ("done", "5"), ("parts", 9), ("other", 1)):
+    for name, value in (("failed", []), ("end", 1), ("done", "5"), ("refused", 9), ("other", 1)):
         journal_path.write_bytes(head + json.dumps({**values, name: value}).encode() + b"\n")
         refused(r"out.html.journal, line \d: no record", open_file, folder, "html")

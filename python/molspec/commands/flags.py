@@ -149,9 +149,8 @@ class OutputFlags:
 
 @dataclass(frozen=True)
 class PredictionFlags(OutputFlags):
-    """The output of predictions: number of files, and spelling of answers."""
+    """The output of predictions, and the spelling of answers."""
 
-    part_size: int | None = setting(None, "Results in each file: NAME-00001, NAME-00002 and so on.")
     as_written: bool = setting(False, "Write answers in the model's own spelling.")
 
 

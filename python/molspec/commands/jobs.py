@@ -90,13 +90,12 @@ def open_results(
     context: OutputContext,
     settings: Mapping[str, Any],
     reads: Reads,
-    part_size: int | None = None,
 ) -> Output[AnswerT]:
     """The output. Raises ValueError and OSError as `ResultFile` does."""
     name = output.output_name
     if is_stream(name):
         return ResultStream(name, form, context, reads)
-    return ResultFile(Path(name), form, context, settings, part_size, output.overwrite, reads)
+    return ResultFile(Path(name), form, context, settings, output.overwrite, reads)
 
 
 def run(

@@ -59,11 +59,6 @@ def predict_command(
         options = options if raw else options.distinct()
         jobs.check_queries(smiles, source)
         form = jobs.chosen_format(output, FORMATS)
-        if output.part_size is not None and files.is_stream(output.output_name):
-            raise ValueError(
-                f"part_size is {output.part_size} with the output {output.output_name!r}: "
-                "expected a file, which has parts"
-            )
     with files.open_sources(source.input_names, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = jobs.load_model(model)
@@ -214,12 +209,11 @@ def _results(
         "format": form,
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,
-        "part_size": output.part_size,
         "copy_column": list(copied),
         "raw_cells": raw_cells,
     }
     reads = jobs.files_read(model, source)
-    return jobs.open_results(output, FORMATS[form], context, settings, reads, output.part_size)
+    return jobs.open_results(output, FORMATS[form], context, settings, reads)
 
 
 def _check_task(form: str, loaded: Model) -> None:

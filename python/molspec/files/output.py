@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain, islice
@@ -33,8 +30,6 @@ from molspec.files.places import Reads, check_apart, output_path
 
 _UNFINISHED = ".unfinished"
 _JOURNAL = ".journal"
-#: Bytes at a journal's end that contain its last line; bytes that are read at a time.
-_TAIL, _CHUNK = 4096, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,18 +37,15 @@ class Progress:
     """The progress of a job.
 
     done: written results; failed: those with an error; refused: those refused before decoding.
-    end: their bytes in the last part; output: a digest of those bytes.
-    parts: parts that the job may replace or remove: its own, and those of a job that it overwrites.
+    end: their bytes in the file.
     queries: a digest of all answered queries.
-    replaces: the state of the file that the last part replaces, as of `file_state`; "" for none.
+    replaces: the state of the file that the job replaces, as of `file_state`; "" for none.
     """
 
     done: int = 0
     failed: int = 0
     refused: int = 0
     end: int = 0
-    output: str = ""
-    parts: int = 0
     queries: str = ""
     replaces: str = ""
 
@@ -87,11 +79,11 @@ _PROGRESS = Kind("predictions", _read, _written, "--overwrite begins anew")
 
 
 class ResultFile(Generic[AnswerT]):
-    """Results in a file, or in parts of `part_size` results: out-00001.csv for out.csv, and so on.
+    """A file of results.
 
-    A part is written as NAME.unfinished and renamed when it is complete. NAME.journal has the
-    settings and the progress: the same job resumes after the last complete result, also if queries
-    were added. If the output is a link, the file that it leads to is written. A file that another
+    It is written as NAME.unfinished and renamed when it is complete. NAME.journal has the settings
+    and the progress: the same job resumes after the last complete result, also if queries were
+    added. If the output is a link, the file that it leads to is written. A file that another
     program has made or changed meanwhile is not written over, and of two jobs with one output the
     second is refused.
 
@@ -99,8 +91,8 @@ class ResultFile(Generic[AnswerT]):
     overwrite: start again; an earlier output stays until the new one is complete.
 
     Raises ValueError if the journal is of other settings, if a file that the job has not written is
-    in its way, if one that it has written was changed, or if an input is an output. Raises OSError
-    if a file cannot be read.
+    in its way, if one that it has written has another size, or if an input is an output. Raises
+    OSError if a file cannot be read.
     """
 
     def __init__(
@@ -109,101 +101,67 @@ class ResultFile(Generic[AnswerT]):
         form: Format[AnswerT],
         context: OutputContext,
         settings: Mapping[str, Any],
-        part_size: int | None = None,
         overwrite: bool = False,
         reads: Reads | None = None,
     ) -> None:
-        if part_size is not None and part_size < 1:
-            raise ValueError(f"part_size is {part_size}: expected at least 1")
         self._path = path = output_path(path)
-        self._form, self._context, self._size = form, context, part_size
+        self._unfinished = path.with_name(path.name + _UNFINISHED)
+        self._form, self._context = form, context
         self._foot = form.foot(context).encode()
-        self._queries, self._output = blake2b(digest_size=16), blake2b(digest_size=16)
+        self._queries = blake2b(digest_size=16)
         #: The queries that were read and are not answered: an answer's query may be another one.
         self._read = deque[bytes]()
         self._journal_path = path.with_name(path.name + _JOURNAL)
-        mine = [path, _unfinished(path), self._journal_path]
-        numbered = dict(self._numbered())
-        check_apart(reads or {}, [*mine, Journal.successor(self._journal_path), *numbered])
-        check_file(_unfinished(path))  # before anything is written; Journal checks its own
+        written = (path, self._unfinished, self._journal_path)
+        check_apart(reads or {}, [*written, Journal.successor(self._journal_path)])
+        check_file(self._unfinished)  # before anything is written; Journal checks its own
         self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
         self._overwrite = overwrite
-        self.progress = self._before() if overwrite else self._found()
-        for found, number in numbered.items() if part_size else ():
-            begun = found.name.endswith(_UNFINISHED) and self._journal_path.exists()
-            if number > self.progress.parts + begun:
-                raise ValueError(
-                    f"{found} is there already, and {self._journal_path} does not name it: "
-                    "expected no file of this name"
-                )
-
-    def _numbered(self) -> Iterator[tuple[Path, int]]:
-        """Files with the name of a part, finished or not, and their numbers."""
-        stem, suffix = re.escape(self._path.stem), re.escape(self._path.suffix)
-        name = re.compile(rf"{stem}-(\d{{5,}}){suffix}({re.escape(_UNFINISHED)})?")
-        for path in self._path.parent.iterdir():
-            if match := name.fullmatch(path.name):
-                yield path, int(match[1])
-
-    def _before(self) -> Progress:
-        """The progress of a job that overwrites another: what it may replace."""
-        replaces = "" if self._size else file_state(self._path)
-        try:
-            with open_unlinked(self._journal_path, "rb") as stream:
-                stream.seek(max(0, self._journal_path.stat().st_size - _TAIL))
-                parts = _read(json.loads(stream.read().split(b"\n")[-2])).parts
-        except (OSError, ValueError, TypeError, KeyError, IndexError):
-            parts = 0
-        return Progress(parts=parts, replaces=replaces)
+        self.progress = Progress(replaces=file_state(path)) if overwrite else self._found()
 
     def _found(self) -> Progress:
         """The journal's progress, unless the results themselves are missing."""
         progress = self._journal.last()
         if progress is not None:
-            part = self._part(progress.done - 1)
             if not progress.done:  # the job was about to overwrite another one
                 return progress
-            for written in (_unfinished(part), part):
-                if os.path.lexists(written):
-                    if written != part:
-                        _check_free(part, progress)
-                    self._check_written(written, progress, written == part)
-                    return progress
-        first = self._part(0)
-        for path in (first, *(() if self._journal.is_there else [_unfinished(first)])):
+            if os.path.lexists(self._unfinished):
+                self._check_free(progress)
+                self._check_size(self._unfinished, progress.end)
+                return progress
+            if os.path.lexists(self._path):
+                self._check_size(self._path, progress.end, len(self._foot))
+                return progress
+        for path in (self._path, *(() if self._journal.is_there else [self._unfinished])):
             if os.path.lexists(path):
                 raise ValueError(f"{path} is there already: {_PROGRESS.remedy}")
         self._journal.begin_anew()
         return Progress()
 
-    def _check_written(self, path: Path, progress: Progress, whole: bool) -> None:
-        """Raise ValueError if a part was changed."""
-        size, end = path.stat().st_size, progress.end + whole * len(self._foot)
-        fault = f"it has {size} bytes, expected {end}"
-        if size == end or (size > end and not whole):
-            fault = "its bytes have changed"
-            with open_unlinked(path, "rb") as stream:
-                for start in range(0, progress.end, _CHUNK):
-                    self._output.update(stream.read(min(_CHUNK, progress.end - start)))
-                changed = whole and stream.read() != self._foot
-            if self._output.hexdigest() == progress.output and not changed:
-                return
-        raise ValueError(
-            f"{path} is not what {self._journal_path} says: {fault}: {_PROGRESS.remedy}"
-        )
+    def _check_size(self, path: Path, end: int, foot: int | None = None) -> None:
+        """Raise ValueError if a file has other bytes than `end` and its foot.
+
+        foot: the foot's bytes; without it, any may follow: a result that is not in the journal.
+        """
+        size = path.stat().st_size
+        if size < end or (foot is not None and size != end + foot):
+            raise ValueError(
+                f"{path} is not what {self._journal_path} says: it has {size} bytes, expected "
+                f"{end + (foot or 0)}: {_PROGRESS.remedy}"
+            )
+
+    def _check_free(self, progress: Progress) -> None:
+        """Raise OSError if there is a file of the output's name that the job may not replace."""
+        if file_state(self._path) not in ("", progress.replaces):
+            raise FileExistsError(
+                f"{self._path} is there since the job began: move it away, then the same command "
+                "goes on"
+            )
 
     @property
     def is_whole(self) -> bool:
         """Whether there are results and none is unfinished."""
-        done = self.progress.done
-        return done > 0 and not _unfinished(self._part(done - 1)).exists()
-
-    def _part(self, index: int) -> Path:
-        """The part of the result with an index."""
-        return self._path if self._size is None else self._numbered_part(index // self._size + 1)
-
-    def _numbered_part(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.stem}-{number:05}{self._path.suffix}")
+        return self.progress.done > 0 and not self._unfinished.exists()
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
         """The unanswered queries.
@@ -226,111 +184,43 @@ class ResultFile(Generic[AnswerT]):
     def write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         """Write answers to the queries of `rest` as they arrive, and yield them.
 
-        At the end every part is complete.
-
         Raises OSError, naming the file, if one cannot be written.
         """
         answers = iter(answers)
         ahead = list(islice(answers, 1))
         with self._journal.alone():
-            if ahead or not self.is_whole:
+            if ahead or (self.progress.done and not self.is_whole):
                 yield from self._write(chain(ahead, answers))
-            last = -(-self.progress.done // self._size) if self._size else 0
-            for number in range(last + 1, self.progress.parts + 1):
-                for path in (part := self._numbered_part(number), _unfinished(part)):
-                    path.unlink(missing_ok=True)
-            self._journal.shorten(replace(self.progress, parts=last, replaces=""))
+            self._journal.shorten(replace(self.progress, replaces=""))
 
     def _write(self, answers: Iterable[AnswerT]) -> Iterator[AnswerT]:
         if self._overwrite:
             self._journal.shorten(self.progress)
-        with ExitStack() as opened, self._journal.appending() as append:
-            part = self._reopened(opened)
+        end = self.progress.end
+        with self._journal.appending() as append, self._opened() as stream:
+            stream.truncate(end)
+            stream.seek(end)
+            if not end:
+                end = extend(stream, _encoded(self._form.head(self._context)), end)
             for answer in answers:
-                if part is None:
-                    part = self._begun(opened)
-                self._add(part, answer)
+                end = extend(stream, _encoded(self._form.render(answer, self._context)), end)
+                self._queries.update(self._read.popleft())
+                self.progress = replace(
+                    self.progress.after(answer), end=end, queries=self._queries.hexdigest()
+                )
                 append(self.progress)
-                if self._is_full:
-                    part.finish(self._foot, self.progress)
-                    part = None
                 yield answer
-            if part:
-                part.finish(self._foot, self.progress)
+            extend(stream, self._foot, end)
+            os.fsync(stream.fileno())
+            check_own(stream, self._unfinished)
+        self._check_free(self.progress)
+        self._unfinished.replace(self._path)
 
-    @property
-    def _is_full(self) -> bool:
-        """Whether the next result belongs to the next part."""
-        return self._size is not None and self.progress.done % self._size == 0
-
-    def _reopened(self, opened: ExitStack) -> _Part | None:
-        """The unfinished part, if there is one."""
-        if not self.progress.done:
-            return None
-        path = self._part(self.progress.done - 1)
-        if self._is_full and not _unfinished(path).exists():
-            return None
-        part = _Part(path, self.progress.end, opened)
-        if self._is_full:  # killed before it was renamed
-            part.finish(self._foot, self.progress)
-            return None
-        return part
-
-    def _begun(self, opened: ExitStack) -> _Part:
-        self._output = blake2b(digest_size=16)
-        if self._size:
-            number = self.progress.done // self._size + 1
-            if number > self.progress.parts and os.path.lexists(self._numbered_part(number)):
-                raise FileExistsError(f"{self._numbered_part(number)} is there since the job began")
-            self.progress = replace(
-                self.progress,
-                parts=max(self.progress.parts, number),
-                replaces=file_state(self._numbered_part(number)),
-            )
-        part = _Part(self._part(self.progress.done), 0, opened)
-        self._output.update(part.write(self._form.head(self._context)))
-        return part
-
-    def _add(self, part: _Part, answer: AnswerT) -> None:
-        self._output.update(part.write(self._form.render(answer, self._context)))
-        self._queries.update(self._read.popleft())
-        self.progress = replace(
-            self.progress.after(answer),
-            end=part.end,
-            output=self._output.hexdigest(),
-            queries=self._queries.hexdigest(),
-        )
-
-
-class _Part:
-    """A file that is written from its byte `end` on; `opened` closes it."""
-
-    def __init__(self, path: Path, end: int, opened: ExitStack) -> None:
-        self._path = path
-        self.end = end
-        written = _unfinished(path)
-        if end and not written.exists():
-            path.replace(written)
-        self._stream = opened.enter_context(open_unlinked(written, "r+b" if end else "wb"))
-        self._stream.truncate(end)
-        self._stream.seek(end)
-
-    def write(self, text: str) -> bytes:
-        data = _encoded(text)
-        self.end = extend(self._stream, data, self.end)
-        return data
-
-    def finish(self, foot: bytes, progress: Progress) -> None:
-        """Rename the complete file to its final name.
-
-        Raises OSError if another program has changed it, or made one of that name.
-        """
-        extend(self._stream, foot, self.end)
-        os.fsync(self._stream.fileno())
-        check_own(self._stream, _unfinished(self._path))
-        self._stream.close()
-        _check_free(self._path, progress)
-        _unfinished(self._path).replace(self._path)
+    def _opened(self) -> Any:
+        """The unfinished file, which may be the complete one of a job that has grown."""
+        if self.progress.done and not self._unfinished.exists():
+            self._path.replace(self._unfinished)
+        return open_unlinked(self._unfinished, "r+b" if self.progress.done else "wb")
 
 
 class ResultStream(Generic[AnswerT]):
@@ -368,14 +258,6 @@ class ResultStream(Generic[AnswerT]):
             write_whole(stream, _encoded(self._form.foot(self._context)), name)
 
 
-def _check_free(part: Path, progress: Progress) -> None:
-    """Raise OSError if there is a file of a part's name that the job may not replace."""
-    if file_state(part) not in ("", progress.replaces):
-        raise FileExistsError(
-            f"{part} is there since the job began: move it away, then the same command goes on"
-        )
-
-
 def is_stream(name: str) -> bool:
     """Whether it is standard output, a pipe or a device."""
     return name == STANDARD or (Path(name).exists() and not Path(name).is_file())
@@ -383,7 +265,3 @@ def is_stream(name: str) -> bool:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
-
-
-def _unfinished(path: Path) -> Path:
-    return path.with_name(path.name + _UNFINISHED)
