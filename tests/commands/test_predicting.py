@@ -418,11 +418,7 @@ def test_requested_columns_of_the_input_are_copied(
     command = ("predict", "-i", str(source), "-o", str(output), "--copy-column", "Price")
     assert run(*command) == 0
     (row,) = table(output)
-    assert (row["id"], row["query"], row["Price"]) == ("'=danger", "C.O", "1,5")
-    assert run(*command, "--raw-cells") == 2
-    assert "raw_cells is True, but" in run.err
-    assert run(*command, "--raw-cells", "--overwrite") == 0
-    assert table(output)[0]["id"] == "=danger"
+    assert (row["id"], row["query"], row["Price"]) == ("=danger", "C.O", "1,5")
     for flags, message in (
         (("--copy-column", "cost"), "copy_column is 'cost': expected a column of"),
         (("--copy-column", "Price"), "copy_column is 'Price': expected a name that no other"),

@@ -66,12 +66,6 @@ _STANDARD_OUTPUTS = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 InputForm = Literal["smi", "csv", "tsv", "sdf", "rxn"]
 OutputForm = Literal["text", "jsonl", "csv", "tsv", "smi", "rsmi", "sdf", "html"]
 
-RawCells = Annotated[
-    bool,
-    typer.Option(
-        "--raw-cells", help="Write cells unchanged, also if a spreadsheet would run them."
-    ),
-]
 Raw = Annotated[
     bool,
     typer.Option("--raw", help="List the beam as it is, with duplicates and invalid answers."),

@@ -21,7 +21,6 @@ from molspec.commands.flags import (
     ProcessesFlag,
     QueryColumn,
     Raw,
-    RawCells,
     Table,
     TargetColumn,
     with_flags,
@@ -50,7 +49,6 @@ def predict_command(
     raw: Raw = False,
     processes: ProcessesFlag = "1",
     copy_column: CopyColumn = None,
-    raw_cells: RawCells = False,
     context: typer.Context,
 ) -> None:
     """Predict for every query, in order. The same command resumes an interrupted run."""
@@ -79,7 +77,7 @@ def predict_command(
                 ),
                 could_share=count == 1 and loaded.device == "cpu",
             )
-            results = _results(form, source, output, loaded, model, config, copied, raw_cells)
+            results = _results(form, source, output, loaded, model, config, copied)
         status = jobs.run(
             results,
             iter(queries),
@@ -139,7 +137,6 @@ def score_command(
             "spelt; by default aligned for models of root-aligned SMILES.",
         ),
     ] = None,
-    raw_cells: RawCells = False,
     processes: ProcessesFlag = "1",
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
@@ -162,12 +159,11 @@ def score_command(
             "canonical_queries": options["canonical_queries"],
             "aligned": aligned,
             "format": form,
-            "raw_cells": raw_cells,
         }
         results = jobs.open_results(
             output,
             FORMATS[form],
-            OutputContext(model.model_name, loaded.task, as_written=True, raw_cells=raw_cells),
+            OutputContext(model.model_name, loaded.task, as_written=True),
             settings,
             {**jobs.files_read(model), "TABLE": table_path},
         )
@@ -186,7 +182,6 @@ def _results(
     model: ModelFlags,
     config: DecodeConfig,
     copied: tuple[str, ...],
-    raw_cells: bool,
 ) -> jobs.Output[Answer]:
     """The output. Raises ValueError if it belongs to another job."""
     options = config.options
@@ -201,7 +196,6 @@ def _results(
         about,
         further_columns=files.further_columns(options),
         copied_columns=copied,
-        raw_cells=raw_cells,
     )
     _check_columns(copied, form, context, options)
     settings = {
@@ -210,7 +204,6 @@ def _results(
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,
         "copy_column": list(copied),
-        "raw_cells": raw_cells,
     }
     reads = jobs.files_read(model, source)
     return jobs.open_results(output, FORMATS[form], context, settings, reads)

@@ -85,9 +85,6 @@ _told = set[str]()
 #: Characters that are shown on each side of the first one that is not ASCII.
 _BESIDE = 20
 _BLANKS = str.maketrans("_-", "  ")
-#: The beginnings of cells that spreadsheets read as formulas, full-width too, except numbers.
-_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def check_rereadable(path: Path) -> None:
@@ -237,11 +234,6 @@ def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[i
     except csv.Error as error:  # in the row that begins after the last one, and may be many lines
         expected = "expected a row of CSV, whose quotes end"
         raise ValueError(f"{path}, line {number + 1}: {error}: {expected}") from error
-
-
-def inert_cell(text: str) -> str:
-    """The cell, after a quote if a spreadsheet would run it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
 def find_column(header: Sequence[str], name: str) -> int | None:

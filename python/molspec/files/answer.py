@@ -87,7 +87,6 @@ class OutputContext:
     about: a description of the decoding, for people.
     further_columns: further columns of a table, as `files.further_columns` names them.
     copied_columns: names of `Query.columns`.
-    raw_cells: cells of tables are unchanged, also those that a spreadsheet would run as formulas.
     """
 
     model: str
@@ -96,7 +95,6 @@ class OutputContext:
     about: str = ""
     further_columns: tuple[str, ...] = ()
     copied_columns: tuple[str, ...] = ()
-    raw_cells: bool = False
 
     def shown(self, prediction: Prediction) -> str | None:
         """The answer in this spelling; None if it is not a molecule, unless `as_written`."""

@@ -31,13 +31,13 @@ def table(
     columns: Callable[[OutputContext], Sequence[str]],
     rows: Callable[[AnswerT, OutputContext], Iterable[Sequence[str]]],
     endings: tuple[str, ...],
-    written: Callable[[Iterable[Sequence[str]], OutputContext], str] = lines.in_commas,
+    written: Callable[[Iterable[Sequence[str]]], str] = lines.in_commas,
 ) -> Format[AnswerT]:
     """A table: the names of its columns, then the rows of each answer."""
     return Format(
-        lambda answer, context: written(rows(answer, context), context),
+        lambda answer, context: written(rows(answer, context)),
         endings,
-        head=lambda context: written([columns(context)], context),
+        head=lambda context: written([columns(context)]),
         has_columns=True,
     )
 

@@ -11,7 +11,6 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from molspec.common.console import printed
-from molspec.common.tables import inert_cell
 from molspec.common.task import reaction_smiles
 from molspec.files.answer import Answer, OutputContext
 
@@ -65,32 +64,16 @@ def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
     return dict(zip(context.copied_columns, answer.query.columns, strict=True))
 
 
-def in_commas(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
+def in_commas(rows: Iterable[Sequence[str]]) -> str:
     """Rows of a table, quoted where CSV needs it."""
     stream = StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(
-        [_cell(cell, context) for cell in row] for row in rows
-    )
+    csv.writer(stream, lineterminator="\n").writerows(map(one_line, row) for row in rows)
     return stream.getvalue()
 
 
-def in_tabs(rows: Iterable[Sequence[str]], context: OutputContext) -> str:
-    """Rows of a table, never quoted: no cell has a tab, and none begins with a quote.
-
-    A reader of quotes would take one cell for all that follow, or for a formula.
-    """
-
-    def cell(text: str) -> str:
-        text = _cell(text, context)
-        return f"'{text}" if text.startswith('"') and not context.raw_cells else text
-
-    return "".join("\t".join(map(cell, row)) + "\n" for row in rows)
-
-
-def _cell(text: str, context: OutputContext) -> str:
-    """The cell on one line, marked as text if a spreadsheet would run it as a formula."""
-    cell = one_line(text)
-    return cell if context.raw_cells else inert_cell(cell)
+def in_tabs(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of a table, never quoted: no cell has a tab."""
+    return "".join("\t".join(map(one_line, row)) + "\n" for row in rows)
 
 
 def columns(context: OutputContext) -> tuple[str, ...]:
@@ -143,7 +126,7 @@ def _written_lines(answer: Answer, context: OutputContext, written: Callable[[st
     ]
     if not result.predictions:
         cells = [("", answer.identifier, "", f"error: {answer.error or 'no answer'}")]
-    return "".join("\t".join(map(one_line, row)) + "\n" for row in cells)
+    return in_tabs(cells)
 
 
 def for_people(answer: Answer, context: OutputContext) -> str:

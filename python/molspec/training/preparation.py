@@ -16,7 +16,7 @@ from rdkit import rdBase
 
 import molspec
 from molspec.common.console import naming
-from molspec.common.tables import check_rereadable, inert_cell, printable
+from molspec.common.tables import check_rereadable, printable
 from molspec.common.task import Task
 from molspec.common.workers import DIED, in_processes
 from molspec.text import TokenizationError, Vocabulary, tokenize
@@ -264,5 +264,5 @@ def _write(prepared: Prepared, rejected: Sequence[Made], progress: Stages) -> No
                 reaction = " ".join(item.row.reaction.split())
                 reason = ": ".join(filter(None, (item.reason, item.detail)))
                 cells = (item.split, item.row.file, str(item.row.number), reason, reaction)
-                stream.write("\t".join(map(inert_cell, cells)) + "\n")
+                stream.write("\t".join(cells) + "\n")
     progress.commit(folder_format.LAST)
