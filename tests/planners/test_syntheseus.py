@@ -5,6 +5,8 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 pytest.importorskip("syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it")
 
 from syntheseus import Bag, Molecule
+from syntheseus.cli import eval_single_step, search
+from syntheseus.reaction_prediction.utils.config import get_config
 
 from molspec import PredictOptions
 from molspec.files import Query
@@ -21,7 +25,7 @@ from molspec.planners.expander import Expander
 from molspec.planners.routes import SearchLimits
 from molspec.planners.search import ALGORITHMS, Planner
 from molspec.planners.stock import read_stock
-from molspec.planners.syntheseus import BackwardModel, ForwardModel, main
+from molspec.planners.syntheseus import BackwardModel, ForwardModel
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
@@ -245,12 +249,28 @@ def test_improbable_routes_are_left_out(retro: Model) -> None:
     refused("min_share is 2: expected 0 to 1", SearchLimits, min_share=2)
 
 
-def test_search_command_solves_targets(tmp_path: Path) -> None:
+class Models(Enum):
+    molspec = BackwardModel
+
+
+@dataclass
+class Search(search.SearchConfig):
+    model_class: Models = Models.molspec
+    model_dir: str = "retro"
+
+
+@dataclass
+class Evaluation(eval_single_step.EvalConfig):
+    model_class: Models = Models.molspec
+    model_dir: str = "retro"
+
+
+def test_a_search_of_syntheseus_solves_targets_and_saves_graphs(tmp_path: Path) -> None:
+    """Another process reads the graphs."""
     targets = tmp_path / "targets.smi"
     targets.write_text("\n".join(TARGETS[1::2]))
-    main(
+    search.main(
         [
-            "search",
             f"search_targets_file={targets}",
             f"inventory_smiles_file={STOCK}",
             f"results_dir={tmp_path}",
@@ -258,33 +278,20 @@ def test_search_command_solves_targets(tmp_path: Path) -> None:
             "model_kwargs.dtype=int8",
             "num_top_results=5",
             "num_routes_to_plot=0",
-            "save_graph=false",
+            "use_gpu=false",
             "append_timestamp_to_dir=false",
-        ]
+        ],
+        config_cls=Search,
     )
     stats = json.loads((tmp_path / "molspec" / "stats.json").read_text())
     assert (stats["num_targets"], stats["num_solved_targets"]) == (2, 2)
-
-
-def test_saved_graphs_can_be_read_in_another_process(tmp_path: Path) -> None:
-    options = {
-        "search_target": TARGETS[1],
-        "inventory_smiles_file": STOCK,
-        "results_dir": tmp_path,
-        "limit_reaction_model_calls": EXPANSIONS,
-        "num_routes_to_plot": 0,
-        "append_timestamp_to_dir": "false",
-    }
-    arguments = [f"{name}={value}" for name, value in options.items()]
-    command = [sys.executable, "-m", "molspec.planners.syntheseus", "search", *arguments]
-    subprocess.run(command, check=True, capture_output=True)
-    (graph,) = tmp_path.rglob("graph.pkl")
+    graph, _ = tmp_path.rglob("graph.pkl")
     read = f"import pickle; print(len(pickle.load(open({str(graph)!r}, 'rb'))))"
     nodes = subprocess.run([sys.executable, "-c", read], check=True, capture_output=True)
     assert int(nodes.stdout) > 1
 
 
-def test_evaluation_command_reports_accuracies(tmp_path: Path, retro: Model) -> None:
+def test_an_evaluation_of_syntheseus_reports_accuracies(tmp_path: Path, retro: Model) -> None:
     """The top-k accuracies equal those of the model's answers."""
     pairs = {
         "CC(=O)Nc1ccccc1": "CC(=O)Cl.Nc1ccccc1",
@@ -295,16 +302,15 @@ def test_evaluation_command_reports_accuracies(tmp_path: Path, retro: Model) -> 
     folder.mkdir()
     rows = "".join(f"{reactants}>>{product}\n" for product, reactants in pairs.items())
     (folder / "test.smi").write_text(rows)
-    main(
-        [
-            "eval",
-            f"data_dir={folder}",
-            f"results_dir={tmp_path}",
-            "model_kwargs.dtype=int8",
-            "num_top_results=5",
-            "print_idxs=[1,5]",
-        ]
-    )
+    arguments = [
+        f"data_dir={folder}",
+        f"results_dir={tmp_path}",
+        "model_kwargs.dtype=int8",
+        "num_top_results=5",
+        "num_gpus=0",
+        "print_idxs=[1,5]",
+    ]
+    eval_single_step.run_from_config(get_config(arguments, Evaluation), extra_steps=[])
     (written,) = tmp_path.glob("*.json")
     top = json.loads(written.read_text())["top_k"]
     expected = [0] * 5
@@ -316,12 +322,3 @@ def test_evaluation_command_reports_accuracies(tmp_path: Path, retro: Model) -> 
             expected[k] += reactants in answers[: k + 1]
     assert top == pytest.approx([count / len(pairs) for count in expected])
     assert expected[-1] >= 1
-
-
-def test_an_unknown_command_is_refused() -> None:
-    refused(SystemExit, "command is 'predict': expected search or eval", main, ["predict"])
-
-
-def test_a_missing_command_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["syntheseus.py"])
-    refused(SystemExit, "command is '': expected search or eval", main)

@@ -1,20 +1,9 @@
-"""Models for Syntheseus 0.9, and its search and evaluation with them.
-
-    python -m molspec.planners.syntheseus search model_dir=retro search_target=... \
-        inventory_smiles_file=stock.txt num_routes_to_plot=0
-    python -m molspec.planners.syntheseus eval model_dir=retro data_dir=...
-
-The arguments are those of Syntheseus' own command lines; `model_kwargs` are those of the models
-here, as in `model_kwargs.dtype=int8`.
-"""
+"""Models for Syntheseus 0.9."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from inspect import getfullargspec
 from math import exp
 from pathlib import Path
@@ -22,10 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 from syntheseus import BackwardReactionModel, Bag, ForwardReactionModel, Molecule
-from syntheseus.cli import eval_single_step, search
 from syntheseus.interface.reaction import Reaction, ReactionMetaData, SingleProductReaction
-from syntheseus.reaction_prediction.inference.config import ModelConfig
-from syntheseus.reaction_prediction.utils.config import get_config
 
 from molspec.common.task import Task
 from molspec.planners.expander import Expander
@@ -146,47 +132,3 @@ def _answers(result: Result) -> Iterator[tuple[Bag[Molecule], ReactionMetaData]]
             )
             log_prob = prediction.log_prob
             yield Bag(molecules), {"probability": exp(log_prob), "log_probability": log_prob}
-
-
-class BackwardClass(Enum):
-    """The values of `model_class` on Syntheseus' command lines."""
-
-    molspec = BackwardModel
-
-
-@dataclass
-class _Backward(ModelConfig):
-    model_class: BackwardClass = BackwardClass.molspec
-    model_dir: str = "retro"
-
-
-@dataclass
-class SearchConfig(_Backward, search.BaseSearchConfig):
-    """Syntheseus' own, of a model of ours; on a GPU where there is one."""
-
-    use_gpu: bool = torch.cuda.is_available()
-
-
-@dataclass
-class EvalConfig(_Backward, eval_single_step.BaseEvalConfig):
-    """Syntheseus' own, of a model of ours; on a GPU where there is one."""
-
-    num_gpus: int = int(torch.cuda.is_available())
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run `search` or `eval` with Syntheseus' arguments."""
-    command, *rest = (sys.argv[1:] if arguments is None else [*arguments]) or [""]
-    if command == "search":
-        search.main(rest, config_cls=SearchConfig)
-    elif command == "eval":
-        eval_single_step.run_from_config(get_config(rest, EvalConfig), extra_steps=[])
-    else:
-        sys.exit(f"command is {command!r}: expected search or eval, and arguments of Syntheseus")
-
-
-if __name__ == "__main__":
-    # Graphs that a search saves name the classes' module, and "__main__" cannot be read again.
-    from molspec.planners import syntheseus
-
-    syntheseus.main()
