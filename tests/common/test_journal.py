@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 
 from molspec.common.journal import Journal, Kind, open_unlinked
-from molspec.drafting import LookAhead, ModelDraft, TreeDraft, WindowDrafts, merged
+from molspec.drafting import LookAhead, ModelDraft, WindowDrafts
 from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.refusals import refused
@@ -14,10 +14,9 @@ from tests.refusals import refused
 _NUMBERS = Kind[int]("numbers", int, int)
 
 
-def test_a_job_with_merged_drafters_resumes(tmp_path: Path) -> None:
+def test_a_job_with_other_options_of_its_drafter_is_refused(tmp_path: Path) -> None:
     def journal(length: int) -> Journal[int]:
-        drafter = merged(TreeDraft(8), WindowDrafts(length, 4), node_budget=16)
-        settings = tiny.config(PredictOptions(drafter=drafter)).settings("product")
+        settings = tiny.config(PredictOptions(drafter=WindowDrafts(length, 4))).settings("product")
         return Journal(tmp_path / "journal", settings, _NUMBERS)
 
     assert list(journal(5).record([1, 2])) == [1, 2]
@@ -78,8 +77,8 @@ def test_settings_do_not_copy_a_drafter() -> None:
     options = PredictOptions(drafter=OwnDrafter())  # type: ignore[arg-type]
     settings = tiny.config(options).settings("product")
     assert settings["drafter"] == {"kind": "OwnDrafter"}
-    merged_one = merged(OwnDrafter(), ModelDraft(Path("small")), node_budget=3)  # type: ignore[arg-type]
-    for drafter in (merged_one, LookAhead(3, drafter=merged_one)):
+    small = ModelDraft(Path("small"), drafter=OwnDrafter())  # type: ignore[arg-type]
+    for drafter in (small, LookAhead(3, drafter=small)):
         options = PredictOptions(n_best=2, drafter=drafter)
         text = json.dumps(tiny.config(options).settings("product")["drafter"])
         assert '{"kind": "OwnDrafter"}' in text

@@ -1,6 +1,5 @@
-"""External and merged drafters: whatever they propose, the answers do not change."""
+"""External drafters: whatever they propose, the answers do not change."""
 
-import math
 import random
 import re
 from collections.abc import Sequence
@@ -17,17 +16,14 @@ from molspec.drafting import (
     Path,
     TreeDraft,
     WindowDrafts,
-    merged,
     native_options,
 )
-from molspec.drafting.merging import merge
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from molspec.prediction.strategy import queries_together
 from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
-from tests.refusals import refused
 
 MAX_LENGTH = 20
 QUERIES = tiny.QUERIES[:10]
@@ -80,33 +76,22 @@ def summaries(results: Sequence[Result]) -> list[list[tuple[str, float, bool]]]:
     return [[(p.smiles, p.log_prob, p.finished) for p in each.predictions] for each in results]
 
 
-def drafters(model: Model) -> dict[str, Any]:
-    return {
-        "own": recorded(model),
-        "merged": merged(recorded(model), "tree", node_budget=8),
-        "native": merged("tree", WindowDrafts(5, 5), node_budget=6),
-        "nested": merged(merged("tree", "windows", node_budget=9), recorded(model), node_budget=4),
-    }
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-@pytest.mark.parametrize("name", ["own", "merged", "native", "nested"])
 @pytest.mark.parametrize("batch_size", [1, 16])
-def test_external_drafts_do_not_change_answers(dtype: str, name: str, batch_size: int) -> None:
+def test_external_drafts_do_not_change_answers(dtype: str, batch_size: int) -> None:
     model = tiny.drafting_model(dtype)
     for options in ({}, {"n_best": 10}, {"n_best": 3, "finished": "separate"}):
         shared = {"max_length": MAX_LENGTH, "batch_size": batch_size, **options}
         expected = model.predict(QUERIES, drafter="none", **shared)
-        drafter = drafters(model)[name]
+        drafter = recorded(model)
         found = model.predict(QUERIES, drafter=drafter, **shared)
         assert summaries(found) == summaries(expected)
         # The tiny model's weights are random: its beams are hard to predict.
         calls = found.statistics.query_calls, expected.statistics.query_calls
         assert calls[0] <= calls[1] if options else calls[0] < calls[1]
-        if isinstance(drafter, Recorded):
-            assert drafter.live == {}
-            together = queries_together(PredictOptions(**shared), "cpu")
-            assert max(drafter.batches) == min(together, len(QUERIES))
+        assert drafter.live == {}
+        together = queries_together(PredictOptions(**shared), "cpu")
+        assert max(drafter.batches) == min(together, len(QUERIES))
 
 
 def test_drafter_with_right_answers_halves_decoder_calls(model: Model) -> None:
@@ -164,10 +149,9 @@ def test_external_drafter_does_not_change_answers_of_torch_module(
     shared = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 8, **options}
     shared["batch_size"] = batch_size
     plain = molspec.decode(module, source_ids, drafter="none", **shared)
-    for drafter in (recorded(model), merged(recorded(model), "tree", node_budget=9)):
-        found = molspec.decode(module, source_ids, drafter=drafter, **shared)
-        assert torch.equal(found.sequences, plain.sequences)
-        torch.testing.assert_close(found.log_probs, plain.log_probs, atol=1e-4, rtol=0)
+    found = molspec.decode(module, source_ids, drafter=recorded(model), **shared)
+    assert torch.equal(found.sequences, plain.sequences)
+    torch.testing.assert_close(found.log_probs, plain.log_probs, atol=1e-4, rtol=0)
 
 
 def test_refuses_invalid_drafters(model: Model) -> None:
@@ -178,9 +162,6 @@ def test_refuses_invalid_drafters(model: Model) -> None:
             ValueError, match=r"^drafter is .*: expected one of none, windows, tree"
         ):
             model.predict(["CCO"], drafter=wrong)
-    refused("^drafters has 1 items: expected at least 2$", merged, "tree", node_budget=4)
-    refused("^node_budget is 0: expected a whole number", merged, "tree", "windows", node_budget=0)
-    refused("^drafters holds LookAhead", merged, "tree", LookAhead(4), node_budget=4)
     assert isinstance(recorded(model), Drafter)
     assert not isinstance(TreeDraft(), Drafter)
 
@@ -196,7 +177,6 @@ class Wrong(Recorded):
         return None if self._wrong is None else [self._wrong for _ in paths]
 
 
-@pytest.mark.parametrize("is_merged", [False, True])
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
@@ -207,55 +187,16 @@ class Wrong(Recorded):
         (None, "TypeError"),
     ],
 )
-def test_a_wrong_tree_is_named(
-    model: Model, tree: DraftTree | None, message: str, is_merged: bool
-) -> None:
-    drafter: Any = Wrong(tree)
-    if is_merged:
-        drafter = merged("tree", drafter, node_budget=8)
-    (result,) = model.predict(["CCO"], drafter=drafter, max_length=8)
+def test_a_wrong_tree_is_named(model: Model, tree: DraftTree | None, message: str) -> None:
+    (result,) = model.predict(["CCO"], drafter=Wrong(tree), max_length=8)
     assert re.match(f"drafter Wrong failed in propose: .*{message}", result.error or "")
 
 
-def test_merging_averages_probabilities_and_selects_likeliest() -> None:
-    half, tenth = math.log(0.5), math.log(0.1)
-    one = DraftTree([4, 5, 6], [-1, 0, -1], [half, 2 * half, tenth])
-    other = DraftTree([4, 7, 5], [-1, -1, 0], [0.0, half, half])
-    tree = merge([one, other], 3)
-    assert tree.token_ids == [4, 5, 7]
-    assert tree.parents == [-1, 0, -1]
-    assert [math.exp(p) for p in tree.log_probs] == pytest.approx([0.75, 0.375, 0.25])
-    assert merge([DraftTree(), DraftTree()], 3).token_ids == []
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_merged_tree_is_valid_and_within_budget(seed: int) -> None:
-    draw = random.Random(seed)
-
-    def tree() -> DraftTree:
-        tokens, parents, log_probs = [], [], []
-        for index in range(draw.randrange(12)):
-            parent = draw.randrange(-1, index)
-            tokens.append(draw.randrange(4, 8))
-            parents.append(parent)
-            parent_log_prob = log_probs[parent] if parent >= 0 else 0.0
-            log_probs.append(parent_log_prob - draw.random())
-        return DraftTree(tokens, parents, log_probs)
-
-    budget = draw.randrange(1, 10)
-    found = merge([tree() for _ in range(3)], budget)
-    assert len(found) <= budget
-    assert all(parent < index for index, parent in enumerate(found.parents))
-    keys = list(zip(found.parents, found.token_ids, strict=True))
-    assert len(set(keys)) == len(keys)
-
-
-def test_a_missing_tree_of_a_part_is_named(model: Model) -> None:
+def test_a_missing_tree_is_named(model: Model) -> None:
     class Few(Recorded):
         def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
             return []
 
-    for drafter in (Few({}), merged("tree", Few({}), node_budget=8)):
-        (result,) = model.predict(["CCO"], drafter=drafter, max_length=8)
-        expected = "drafter Few failed in propose: ValueError: gave 0 trees: expected 1, one a path"
-        assert result.error == expected
+    (result,) = model.predict(["CCO"], drafter=Few({}), max_length=8)
+    expected = "drafter Few failed in propose: ValueError: gave 0 trees: expected 1, one a path"
+    assert result.error == expected

@@ -9,7 +9,7 @@ import pytest
 import molspec
 from molspec import Decoder, PredictOptions
 from molspec.checkpoints.folder import write
-from molspec.drafting import DraftTree, ModelDraft, Path, merged
+from molspec.drafting import DraftTree, ModelDraft, Path
 from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.prediction.model import Model
@@ -110,20 +110,6 @@ def test_failing_drafter_fails_only_its_query(
             else:
                 assert found[ticket].predictions == expected[index].predictions
     assert drafter.live == {}
-
-
-@pytest.mark.parametrize("method", ["start", "propose", "release"])
-def test_failing_part_of_merged_drafter_fails_only_its_query(model: Model, method: str) -> None:
-    failing, working = Failing(method), Failing("")
-    expected = model.predict(QUERIES, drafter="none", max_length=12)
-    for parts in ((failing, working), (working, failing)):
-        drafter = merged(*parts, "tree", node_budget=8)
-        found = model.predict(QUERIES, drafter=drafter, max_length=12)
-        assert found[BAD].error is not None
-        assert [r.predictions for i, r in enumerate(found) if i != BAD] == [
-            r.predictions for i, r in enumerate(expected) if i != BAD
-        ]
-        assert failing.live == working.live == {}
 
 
 def test_broken_drafter_fails_only_its_own_queries(model: Model) -> None:

@@ -11,7 +11,7 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.drafting import DraftTree, HeadsDraft, LookAhead, ModelDraft, Path, merged
+from molspec.drafting import DraftTree, HeadsDraft, LookAhead, ModelDraft, Path
 from molspec.drafting.options import AnyDrafter
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec
@@ -23,9 +23,7 @@ DTYPES = ("float32", "bfloat16", "int8")
 SPECS = (tiny.HEADS, HeadsSpec("blockwise", 3, 16))
 DRAFTERS: dict[str, AnyDrafter] = {
     "heads": "heads",
-    "tree+heads": "tree+heads",
     "few nodes": HeadsDraft(node_budget=2, min_probability=0.1),
-    "merged": merged("heads", "windows", node_budget=9),
 }
 
 
@@ -73,7 +71,7 @@ def test_heads_work_with_any_setting_of_torch(setting: Any) -> None:
 
 def test_beams_look_ahead_with_heads() -> None:
     model = Model(tiny.with_heads())
-    ahead = LookAhead(20, drafter=HeadsDraft(tree=True))
+    ahead = LookAhead(20, drafter=HeadsDraft())
     plain = model.predict(tiny.QUERIES, 4, drafter="none", max_length=40)
     assert model.predict(tiny.QUERIES, 4, drafter=ahead, max_length=40) == plain
 
@@ -119,8 +117,8 @@ def test_a_draft_model_gives_no_hidden_states(tmp_path: FilePath) -> None:
 
 
 def test_model_without_heads_is_refused() -> None:
-    for drafter in ("heads", "tree+heads", HeadsDraft(), merged("heads", "tree", node_budget=5)):
-        with pytest.raises(ValueError, match=r"drafter is '.*heads': the model has no draft heads"):
+    for drafter in ("heads", HeadsDraft()):
+        with pytest.raises(ValueError, match=r"drafter is 'heads': the model has no draft heads"):
             tiny.model().predict(["C"], drafter=drafter)
 
 
@@ -136,7 +134,7 @@ def test_decode_uses_heads_of_model() -> None:
     model = Model(tiny.with_heads())
     plain, found = (
         molspec.decode(model, ids(tiny.QUERIES), max_length=30, drafter=drafter, **SPECIAL)
-        for drafter in ("none", "tree+heads")
+        for drafter in ("none", "heads")
     )
     assert torch.equal(found.sequences, plain.sequences)
     assert torch.equal(found.log_probs, plain.log_probs)

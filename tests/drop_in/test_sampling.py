@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from molspec import decode
-from molspec.drafting import ModelDraft, merged
+from molspec.drafting import ModelDraft
 from tests.drop_in.hugging_face_models import bart, ids_of, sources, t5
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
 
@@ -31,10 +31,6 @@ def drafters(target: Any, other: Any) -> dict[str, Any]:
         "itself": ModelDraft(target, gamma=3),
         "other": ModelDraft(other, gamma=2),
         "hierarchy": ModelDraft(target, gamma=4, drafter=ModelDraft(other, gamma=2)),
-        "merged": merged(ModelDraft(other, gamma=2), "tree", node_budget=6),
-        "hierarchy of merged": ModelDraft(
-            target, gamma=4, drafter=merged(ModelDraft(other, gamma=2), "tree", node_budget=4)
-        ),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from molspec.common.workers import in_processes
-from molspec.drafting import DraftTree, merged
+from molspec.drafting import DraftTree, SpecDraft
 from molspec.prediction.cache import AnswerCache, _settings_digest
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
@@ -85,11 +85,11 @@ class Repeating:
 
 def test_drafters_that_decide_no_answer_share_answers(tiny_model: Model) -> None:
     cache = AnswerCache()
-    for drafter in (None, "none", "windows", Repeating(4), merged("tree", "none", node_budget=3)):
+    for drafter in (None, "none", "windows", Repeating(4)):
         for batch_size in (1, 8):
             options = PredictOptions(max_length=12, drafter=drafter, batch_size=batch_size)
             cache.predict(tiny_model, ["CCO"], options)
-    assert (cache.misses, cache.hits) == (1, 9)
+    assert (cache.misses, cache.hits) == (1, 7)
 
 
 def test_answers_that_any_object_decides_are_not_stored(tiny_model: Model) -> None:
@@ -105,6 +105,16 @@ def test_answers_that_any_object_decides_are_not_stored(tiny_model: Model) -> No
         found = cache.predict(tiny_model, ["CCO", "N"], options)
         assert found == list(tiny_model.predict_stream(["CCO", "N"], options))
     assert cache.hits == 2
+
+
+def test_answers_that_a_drafter_of_the_model_decides_are_stored() -> None:
+    decided = Model(tiny.with_spec_drafter(2))
+    cache = AnswerCache()
+    for k in (2, 2, 3):
+        options = PredictOptions(drafter=SpecDraft(k=k), verification="relaxed", max_length=8)
+        found = cache.predict(decided, ["CCO"], options)
+        assert found == list(decided.predict_stream(["CCO"], options))
+    assert (cache.hits, len(cache)) == (1, 2)
 
 
 class _WithoutText:

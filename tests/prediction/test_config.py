@@ -9,7 +9,7 @@ import pytest
 
 import molspec
 from molspec.decoding import EncoderDrafter
-from molspec.drafting import DraftContext, ModelDraft, TreeDraft, merged
+from molspec.drafting import DraftContext, ModelDraft, TreeDraft
 from molspec.prediction.cache import AnswerCache, _settings_digest
 from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.decoder import Decoder
@@ -50,7 +50,6 @@ SHARED = {
     "judge": "model",
 }
 SMALL = {"kind": "ModelDraft", "model": "small", "gamma": 3, "drafter": "none", "width": None}
-SPEC = {"kind": "SpecDraft", "node_budget": 16, "min_probability": 0.01, "tree": False}
 #: Options, their settings as journals of earlier versions hold them, and the key of their answers.
 WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
     "greedy": (
@@ -91,23 +90,16 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
         },
         "863991be1fb0a638bf60fb86d4c09edeef3ddde2bb9659c84efd06e44aae1b54",
     ),
-    "merged": (
+    "a smaller model": (
         GPU,
-        {
-            "n_best": 12,
-            "drafter": merged("spec", ModelDraft(Path("small"), gamma=3), node_budget=9),
-        },
+        {"n_best": 12, "drafter": ModelDraft(Path("small"), gamma=3)},
         {
             "device": "cuda",
             "dtype": "bfloat16",
             "n_best": 12,
             "beam_size": 12,
             "beam": "exact",
-            "drafter": {
-                "kind": "Merged",
-                "parts": [{**SPEC, "model": None, "k": None}, {**SMALL, "dtype": "float32"}],
-                "node_budget": 9,
-            },
+            "drafter": {**SMALL, "dtype": "float32"},
         },
         "a6ab724b653bbcdc5499b4a00be9a89c9b6886cae48c4264cdd0e2005744245a",
     ),

@@ -8,7 +8,7 @@ import pytest
 import molspec
 from molspec.checkpoints.folder import write
 from molspec.decoding import DraftTree
-from molspec.drafting import ModelDraft, SpecDraft, TreeDraft
+from molspec.drafting import Drafter, ModelDraft, SpecDraft, TreeDraft
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import plain
@@ -42,16 +42,14 @@ def token_rows(
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> SpecDraft:
-    folder = tmp_path_factory.mktemp("drafters") / "with spec"
-    write(tiny.with_spec_drafter(2), folder)
-    return SpecDraft(model=folder)
+def spec() -> Drafter:
+    return Model(tiny.with_spec_drafter(2)).context.build(SpecDraft())
 
 
 @pytest.mark.parametrize("limits", PUBLISHED, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_rule_allows_every_token_of_an_answer(
-    model: Model, small: ModelDraft, spec: SpecDraft, limits: dict[str, Any], batch_size: int
+    model: Model, small: ModelDraft, spec: Drafter, limits: dict[str, Any], batch_size: int
 ) -> None:
     beta, tau = limits.get("beta", 3), limits.get("tau", 1.0)
     tolerated = 0

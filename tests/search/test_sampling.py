@@ -12,7 +12,7 @@ import molspec
 from molspec import _native
 from molspec.checkpoints.folder import write
 from molspec.decoding import Scheduler, Source, SourceRequest
-from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts, merged
+from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
@@ -48,14 +48,13 @@ def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "adaptive": ModelDraft(same),
         "small model and tree": ModelDraft(small, gamma=2, drafter="tree"),
         "hierarchy": ModelDraft(same, gamma=4, drafter=ModelDraft(small, gamma=2)),
-        "merged": merged(ModelDraft(same, gamma=3), "tree", node_budget=9),
         "spec": Model(tiny.with_spec_drafter(2)).context.build(SpecDraft()),
     }
 
 
 NAMES = (
     *("none", "windows", "tree", "small model", "adaptive"),
-    *("small model and tree", "hierarchy", "merged", "spec"),
+    *("small model and tree", "hierarchy", "spec"),
 )
 
 
@@ -119,7 +118,7 @@ def test_drafters_and_batch_sizes_change_no_samples(
 ) -> None:
     results = model.predict(SHORT, drafter=drafters[name], batch_size=batch_size, **OPTIONS)
     assert results == reference
-    if name in ("adaptive", "hierarchy", "merged"):
+    if name in ("adaptive", "hierarchy"):
         assert 0 < results.statistics.accepted_tokens < results.statistics.emitted_tokens
         assert results.statistics.query_calls < reference.statistics.query_calls
 

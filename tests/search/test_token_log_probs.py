@@ -50,10 +50,9 @@ def model(request: pytest.FixtureRequest) -> Model:
 def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("drafters")
     write(tiny.checkpoint(2), folder / "small")
-    write(tiny.with_spec_drafter(2), folder / "spec")
     return {
         "model": ModelDraft(str(folder / "small"), gamma=3),
-        "spec": SpecDraft(model=folder / "spec"),
+        "spec": Model(tiny.with_spec_drafter(2)).context.build(SpecDraft()),
     }
 
 

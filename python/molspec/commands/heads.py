@@ -138,7 +138,7 @@ def _train(
         return
     checkpoints.write(grown, output / "model", overwrite=True)
     sources = [made.vocabulary.decode(ids) for ids, _ in made.validation.spread(_TRIED).pairs()]
-    _try(grown, training.names, sources)
+    _try(grown, training.name, sources)
     print_out(f"the model with its drafter is {output / 'model'}")
     if (its := grown.fingerprint(False)) != (before := checkpoint.fingerprint(False)):
         print_out(f"it is another model, {its[:8]} for {before[:8]}: its answers are others")
@@ -156,12 +156,12 @@ def _check_apart(model: str, data: Path, output: Path, written: Iterable[Path]) 
             raise ValueError(f"--output is {output}, in {name} {path}: expected another folder")
 
 
-def _try(checkpoint: Checkpoint, names: tuple[str, ...], sources: list[str]) -> None:
-    """Print the decoder calls that drafters save on queries outside their training data."""
+def _try(checkpoint: Checkpoint, name: str, sources: list[str]) -> None:
+    """Print the decoder calls that drafters take on queries outside their training data."""
     from molspec.prediction.model import Model
 
     model = Model(checkpoint)
-    for drafter in ("none", "tree", *names):
+    for drafter in ("none", "tree", name):
         nodes = {} if drafter == "none" else {"node_budget": _TRIED_NODES}
         results = model.predict(sources, drafter=drafter, canonical_queries=False, **nodes)
         sums = results.statistics

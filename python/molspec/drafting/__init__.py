@@ -18,7 +18,6 @@ from molspec.drafting.options import (
     SpecDraft,
     TreeDraft,
     WindowDrafts,
-    merged,
     resolve,
 )
 
@@ -50,7 +49,6 @@ __all__ = [
     "WindowDrafts",
     "build_ngram",
     "guess_model",
-    "merged",
     "native_options",
     "resolve",
     "simulate",

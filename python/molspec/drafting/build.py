@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from molspec import _native, checkpoints
 from molspec.checkpoints.bundled import locate
@@ -13,7 +13,6 @@ from molspec.decoding import Drafter, wants_hidden_states
 from molspec.drafting.draft_model import ModelDrafter
 from molspec.drafting.gamma import Gamma
 from molspec.drafting.heads import HeadsDrafter
-from molspec.drafting.merging import MergedDrafter
 from molspec.drafting.native import NativeDrafters, native_options
 from molspec.drafting.options import (
     AnyConfiguration,
@@ -21,7 +20,6 @@ from molspec.drafting.options import (
     Drafting,
     HeadsDraft,
     LookAhead,
-    Merged,
     ModelDraft,
     NoDraft,
     OwnDraft,
@@ -46,7 +44,6 @@ class DraftContext:
     tokens: of its vocabulary, if they are known.
     heads, spec_drafter: the model's own drafters.
     model: its fingerprint.
-    dtype: of draft models.
     width: of the beam.
     query_count: maximum queries in progress together.
     open_module: opens a session on a draft model of `molspec.decode`; also gives the positions of
@@ -59,7 +56,6 @@ class DraftContext:
     heads: DraftHeads | None = None
     spec_drafter: SpecDrafterModel | None = None
     model: str = ""
-    dtype: str = "float32"
     width: int = 1
     query_count: int = 1024
     open_module: Callable[[Any], tuple[Session, int | None]] | None = None
@@ -72,21 +68,14 @@ class DraftContext:
         there is no such draft model.
         """
         match drafter:
-            case HeadsDraft(tree=True) | SpecDraft(tree=True):
-                self.check(drafter)
-                tree = TreeDraft(drafter.node_budget, min_probability=drafter.min_probability)
-                both = Merged((tree, replace(drafter, tree=False)), drafter.node_budget)
-                return self.build(both)
             case HeadsDraft():
-                heads = self._own_heads(drafter)
+                heads = self.heads or _missing(drafter)
                 return HeadsDrafter(heads, self.guess, drafter.node_budget, drafter.min_log_prob)
             case SpecDraft():
-                return self._own_spec_drafter(drafter).open(drafter, self.guess, self.query_count)
+                spec_drafter = self.spec_drafter or _missing(drafter)
+                return spec_drafter.open(drafter, self.guess, self.query_count)
             case ModelDraft():
                 return self._model_drafter(drafter)
-            case Merged():
-                parts = [self.build(part) for part in drafter.parts]
-                return MergedDrafter(parts, drafter.node_budget, self.guess)
             case NoDraft() | WindowDrafts() | TreeDraft():
                 return NativeDrafters(drafter, self.guess)
             case LookAhead():
@@ -98,38 +87,14 @@ class DraftContext:
                 return drafter
 
     def check(self, drafter: AnyConfiguration | None) -> None:
-        """Raise ValueError for a drafter that the model lacks, or that is another model's."""
+        """Raise ValueError for a drafter that the model lacks."""
         match drafter:
-            case Merged():
-                for part in drafter.parts:
-                    self.check(part)
             case LookAhead():
                 self.check(drafter.drafter)
             case HeadsDraft():
-                self._own_heads(drafter)
+                _ = self.heads or _missing(drafter)
             case SpecDraft():
-                self._own_spec_drafter(drafter)
-
-    def _own_heads(self, draft: HeadsDraft) -> DraftHeads:
-        return self.heads or _missing(draft)
-
-    def _own_spec_drafter(self, draft: SpecDraft) -> SpecDrafterModel:
-        """The model's Spec-Drafter, or the one in a folder of the same model."""
-        if draft.model is None:
-            return self.spec_drafter or _missing(draft)
-        name = str(draft.model)
-        if (key := (SpecDraft, name)) not in self.read:
-            checkpoint = _read(name)
-            self._check_vocabulary(name, checkpoint.vocabulary)
-            if (target := checkpoint.fingerprint(with_drafters=False)) != self.model:
-                raise ValueError(
-                    f"drafter {name!r} is of the model {target}: expected one of "
-                    f"{self.model or 'a model of molspec.load'}"
-                )
-            weights = checkpoint.spec_drafter or _missing(draft)
-            self.read[key] = SpecDrafterModel(weights, checkpoint.vocabulary, self.dtype)
-        found: SpecDrafterModel = self.read[key]
-        return found
+                _ = self.spec_drafter or _missing(drafter)
 
     def _model_drafter(self, draft: ModelDraft) -> ModelDrafter:
         if self.open_module is not None and not isinstance(draft.model, str | Path):
@@ -179,9 +144,9 @@ class DraftContext:
             )
 
 
-def _missing(draft: OwnDraft) -> Any:
+def _missing(draft: OwnDraft) -> NoReturn:
     raise ValueError(
-        f"drafter is {draft.name!r}: the model has no {draft.needs}; "
+        f"drafter is {draft.kind!r}: the model has no {draft.needs}; "
         f"`molspec {draft.command}` trains one"
     )
 

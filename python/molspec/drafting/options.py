@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass, replace
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -17,7 +16,7 @@ from typing import (
     runtime_checkable,
 )
 
-from molspec.common.fields import check_count, check_counts, check_fields, setting
+from molspec.common.fields import check_counts, check_fields, setting
 
 if TYPE_CHECKING:
     from molspec.decoding import Drafter  # needs torch
@@ -87,9 +86,8 @@ class _OwnDraft:
 
     node_budget: int = setting(16, most=10_000)
     min_probability: float = setting(0.01, most=1)
-    tree: bool = False
 
-    #: Its name without the tree, the part of the model that it needs, and the command to train it.
+    #: Its name as an option, the part of the model that it needs, and the command to train it.
     kind: ClassVar[str]
     needs: ClassVar[str]
     command: ClassVar[str]
@@ -102,11 +100,6 @@ class _OwnDraft:
         """Natural log of min_probability."""
         return math.log(self.min_probability) if self.min_probability else -math.inf
 
-    @property
-    def name(self) -> str:
-        """Its name as an option."""
-        return f"tree+{self.kind}" if self.tree else self.kind
-
 
 @dataclass(frozen=True)
 class HeadsDraft(_OwnDraft):
@@ -114,7 +107,6 @@ class HeadsDraft(_OwnDraft):
 
     node_budget: draft tokens in each decoder pass.
     min_probability: tokens that are less likely to be accepted are not drafted.
-    tree: whether to merge it with the tree of copies, see `merged`.
 
     Raises ValueError, naming the option.
     """
@@ -128,24 +120,14 @@ class SpecDraft(_OwnDraft):
 
     node_budget: draft tokens in each decoder pass of the model.
     min_probability: tokens that are less likely to be accepted are not drafted.
-    tree: whether to merge it with the tree of copies, see `merged`.
-    model: the folder of a model with its drafter, as `molspec train-drafter` writes it; by default
-        the target model's own drafter. A loaded target reads the folder once.
     k: tokens guessed at once; by default as many as it was trained for.
 
     Raises ValueError, naming the option.
     """
 
-    model: str | Path | None = None
     k: int | None = setting(None, most=1000)
 
     kind, needs, command = "spec", "Spec-Drafter", "train-drafter"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.model, str | Path | None):
-            kind = type(self.model).__name__
-            raise ValueError(f"model is a {kind}: expected the name or the path of a model")
 
 
 @dataclass(frozen=True)
@@ -207,39 +189,9 @@ class ModelDraft:
             check_counts(self, gamma=1000)
         if self.width is not None:
             check_counts(self, width=1000)
-        inner = [resolve(self.drafter)]
-        for each in inner:
-            if isinstance(each, LookAhead | OwnDraft):
-                raise ValueError(
-                    f"drafter is {each!r}: expected one that drafts after a single path"
-                )
-            if isinstance(each, Merged):
-                inner += each.parts
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Drafters to be merged; see `merged`."""
-
-    parts: tuple[AnyConfiguration, ...]
-    node_budget: int
-
-
-def merged(*drafters: AnyDrafter, node_budget: int) -> Merged:
-    """Merge several drafters: names, configurations or objects with the methods of `Drafter`.
-
-    The probability of a node is the mean over the drafters; it is 0 for those that do not propose
-    it. After every path, the node_budget likeliest nodes are proposed.
-
-    Raises ValueError, naming the argument.
-    """
-    if len(drafters) < 2:
-        raise ValueError(f"drafters has {len(drafters)} items: expected at least 2")
-    parts = tuple(resolve(drafter) for drafter in drafters)
-    for part in parts:
-        if isinstance(part, LookAhead):
-            raise ValueError(f"drafters holds {part!r}: expected none that looks ahead for beams")
-    return Merged(parts, check_count("node_budget", node_budget, 10_000))
+        inner = resolve(self.drafter)
+        if isinstance(inner, LookAhead | OwnDraft):
+            raise ValueError(f"drafter is {inner!r}: expected one that drafts after a single path")
 
 
 @runtime_checkable
@@ -255,7 +207,7 @@ Drafting = NoDraft | WindowDrafts | TreeDraft
 #: Drafters in a model's checkpoint.
 OwnDraft = HeadsDraft | SpecDraft
 #: molspec's own configurations.
-_Configuration = Drafting | OwnDraft | LookAhead | ModelDraft | Merged
+_Configuration = Drafting | OwnDraft | LookAhead | ModelDraft
 #: A drafter that is not a name.
 if TYPE_CHECKING:
     AnyConfiguration: TypeAlias = _Configuration | Drafter | DrafterMaker
@@ -270,21 +222,19 @@ _NAMES: dict[str, Drafting | OwnDraft] = {
     "windows": WindowDrafts(),
     "tree": TreeDraft(),
     "heads": HeadsDraft(),
-    "tree+heads": HeadsDraft(tree=True),
     "spec": SpecDraft(),
-    "tree+spec": SpecDraft(tree=True),
 }
 #: Names of drafters.
 DRAFTERS = tuple(_NAMES)
 
 
-def is_drafter(value: object) -> TypeGuard[ModelDraft | Merged | Drafter | DrafterMaker]:
+def is_drafter(value: object) -> TypeGuard[ModelDraft | Drafter | DrafterMaker]:
     """Whether the object has a drafter's methods, or such a drafter is built from it."""
     if isinstance(value, type):
         return False
     methods = ("start", "propose", "release")
     drafts = all(hasattr(value, name) for name in methods)
-    return drafts or isinstance(value, ModelDraft | Merged | DrafterMaker)
+    return drafts or isinstance(value, ModelDraft | DrafterMaker)
 
 
 def check_drafter(name: str, value: object, besides: str = "") -> None:

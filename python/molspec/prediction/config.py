@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import molspec
 from molspec.decoding import Strategy
-from molspec.drafting import AnyConfiguration, DraftContext, Drafting, HeadsDraft
+from molspec.drafting import AnyConfiguration, DraftContext, Drafting, OwnDraft
 from molspec.prediction.options import DRAFT_COUNTS, PredictOptions
 from molspec.prediction.strategy import SearchPlan, chosen_drafter, search_plan
 
@@ -82,7 +82,7 @@ class DecodeConfig:
     def deciding(self) -> DecodeConfig | None:
         """The part that decides answers; None if a drafter of any kind is part of it."""
         if self.options.drafts_decide:
-            known = isinstance(self.options.drafter, str | Drafting | HeadsDraft | None)
+            known = isinstance(self.options.drafter, str | Drafting | OwnDraft | None)
             return self if known else None
         unset: dict[str, Any] = dict.fromkeys(("drafter", *DRAFT_COUNTS))
         return replace(self, options=replace(self.options, batch_size=1, **unset))

@@ -299,7 +299,6 @@ def _drafters(checkpoint: Checkpoint, dtype: str, device: str) -> dict[str, Any]
     return {
         "model": checkpoint.fingerprint(with_drafters=False),
         "tokens": checkpoint.vocabulary.tokens,
-        "dtype": drafters_dtype,
         "heads": heads and heads.to(device, torch.float32),
         "spec_drafter": spec_drafter
         and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),

@@ -32,8 +32,8 @@ class DrafterTrainer(Trainer):
     Raises ValueError if `path` has another training.
     """
 
-    #: The names of the drafters that can use the trained module.
-    names: ClassVar[tuple[str, ...]]
+    #: The name of the drafter that uses the trained module.
+    name: ClassVar[str]
     config: DrafterConfig
 
     def __init__(

@@ -31,7 +31,7 @@ Begun with the model {fingerprint}, whose weights were trained on along with the
 class HeadsTrainer(DrafterTrainer):
     """Steps of training heads on the answers of a model, or on true targets jointly with it."""
 
-    names = ("heads", "tree+heads")
+    name = "heads"
 
     config: HeadsConfig
 

@@ -30,7 +30,7 @@ _TRIED = 200
 class SpecDrafterTrainer(DrafterTrainer):
     """Steps of training a Spec-Drafter on the answers of a model."""
 
-    names = ("spec", "tree+spec")
+    name = "spec"
 
     config: SpecDrafterConfig
 
