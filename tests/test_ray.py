@@ -14,8 +14,7 @@ import pyarrow as pa
 import ray
 from pyarrow import parquet
 
-from molspec import checkpoints
-from molspec import ray as distributed
+from molspec import checkpoints, ray as distributed
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
 from tests import tiny

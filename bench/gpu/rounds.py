@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import subject
-from checks import dense as check_dense
-from checks import engine_batch, on_device, wide
+from checks import dense as check_dense, engine_batch, on_device, wide
 from place import Place, Row
 from tests import tiny
 

@@ -24,8 +24,7 @@ from pyarrow import dataset
 
 from molspec.common.task import Task
 from molspec.engine.ops import set_num_threads
-from molspec.files import Query, find_query_column
-from molspec.files import predict as predict_queries
+from molspec.files import Query, find_query_column, predict as predict_queries
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import answer_fields

@@ -17,8 +17,7 @@ from molspec.training import PrepareOptions, prepare
 
 pytest.importorskip("transformers")
 
-from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
-from tokenizers import models as kinds
+from tokenizers import Regex, Tokenizer, decoders, models as kinds, pre_tokenizers
 from tokenizers.processors import RobertaProcessing, TemplateProcessing
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordLevelTrainer, WordPieceTrainer
 from transformers import PreTrainedTokenizerFast

@@ -414,7 +414,10 @@ def test_public_names_are_imported_on_first_use() -> None:
         "assert not {'torch', 'rdkit', 'numpy'} & set(sys.modules)\n"
         "molspec.drafting.TreeDraft(node_budget=3)\n"
         "assert dir(molspec) == sorted(molspec.__all__)\n"
-        "assert all(getattr(molspec, name) is not None for name in molspec.__all__)\n"
+        "import molspec.text, molspec.training\n"
+        "for package in (molspec, molspec.drafting, molspec.text, molspec.training):\n"
+        "    assert all(getattr(package, name) is not None for name in package.__all__)\n"
+        "    assert not hasattr(package, 'other')\n"
         "from molspec import *\n"
         "PredictOptions, Statistics, Vocabulary, drafting"
     )

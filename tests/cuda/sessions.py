@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from molspec import drafting
-from molspec._native import GuessModel
-from molspec._native import SearchSpec as NativeSpec
+from molspec._native import GuessModel, SearchSpec as NativeSpec
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine

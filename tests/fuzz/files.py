@@ -17,12 +17,9 @@ from molspec.checkpoints import Checkpoint, CheckpointError, read, write
 from molspec.checkpoints.inert_pickle import load
 from molspec.prediction.model import Model
 from tests import tiny
-from tests.checkpoints.chemformer_model import VOCABULARIES, Chemformer
-from tests.checkpoints.chemformer_model import store as store_chemformer
-from tests.checkpoints.opennmt_model import OpenNMT
-from tests.checkpoints.opennmt_model import store as store_opennmt
-from tests.checkpoints.paper_model import PaperModel
-from tests.checkpoints.paper_model import store as store_paper
+from tests.checkpoints.chemformer_model import VOCABULARIES, Chemformer, store as store_chemformer
+from tests.checkpoints.opennmt_model import OpenNMT, store as store_opennmt
+from tests.checkpoints.paper_model import PaperModel, store as store_paper
 from tests.fuzz.draw import Draw
 
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"

@@ -2,8 +2,7 @@ import asyncio
 from collections import deque
 from weakref import ref
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from molspec.prediction.options import PredictOptions
 from molspec.server.fair_scheduler import FairScheduler

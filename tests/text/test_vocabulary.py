@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from tests.refusals import refused

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from molspec.training import Judge, PrepareOptions, prepare
-from molspec.training import preparation as module
+from molspec.training import Judge, PrepareOptions, preparation as module, prepare
 from tests.refusals import refused
 from tests.training.tiny import sample_reactions
 

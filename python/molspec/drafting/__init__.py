@@ -5,62 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from molspec.common.lazy import imported_when_used
-from molspec.drafting.options import (
-    AnyConfiguration,
-    AnyDrafter,
-    DrafterMaker,
-    Drafting,
-    HeadsDraft,
-    LookAhead,
-    ModelDraft,
-    NoDraft,
-    OwnDraft,
-    SpecDraft,
-    TreeDraft,
-    WindowDrafts,
-    resolve,
-)
 
 if TYPE_CHECKING:
-    from molspec.decoding import Drafter, DrafterError, DraftTree, Path
-    from molspec.drafting.build import DraftContext
-    from molspec.drafting.native import native_options, simulate
-    from molspec.drafting.ngram import build_ngram, guess_model
-    from molspec.drafting.spec_drafter import SpecDrafterModel
-
-__all__ = [
-    "AnyConfiguration",
-    "AnyDrafter",
-    "DraftContext",
-    "DraftTree",
-    "Drafter",
-    "DrafterError",
-    "DrafterMaker",
-    "Drafting",
-    "HeadsDraft",
-    "LookAhead",
-    "ModelDraft",
-    "NoDraft",
-    "OwnDraft",
-    "Path",
-    "SpecDraft",
-    "SpecDrafterModel",
-    "TreeDraft",
-    "WindowDrafts",
-    "build_ngram",
-    "guess_model",
-    "native_options",
-    "resolve",
-    "simulate",
-]
-
-#: Names whose modules need torch.
-_NAMES = {
-    "molspec.decoding": ("DraftTree", "Drafter", "DrafterError", "Path"),
-    "molspec.drafting.build": ("DraftContext",),
-    "molspec.drafting.native": ("native_options", "simulate"),
-    "molspec.drafting.ngram": ("build_ngram", "guess_model"),
-    "molspec.drafting.spec_drafter": ("SpecDrafterModel",),
-}
-
-__getattr__ = imported_when_used(__name__, _NAMES)
+    from molspec.decoding import (
+        Drafter as Drafter,
+        DrafterError as DrafterError,
+        DraftTree as DraftTree,
+        Path as Path,
+    )
+    from molspec.drafting.build import DraftContext as DraftContext
+    from molspec.drafting.native import native_options as native_options, simulate as simulate
+    from molspec.drafting.ngram import build_ngram as build_ngram, guess_model as guess_model
+    from molspec.drafting.options import (
+        AnyConfiguration as AnyConfiguration,
+        AnyDrafter as AnyDrafter,
+        DrafterMaker as DrafterMaker,
+        Drafting as Drafting,
+        HeadsDraft as HeadsDraft,
+        LookAhead as LookAhead,
+        ModelDraft as ModelDraft,
+        NoDraft as NoDraft,
+        OwnDraft as OwnDraft,
+        SpecDraft as SpecDraft,
+        TreeDraft as TreeDraft,
+        WindowDrafts as WindowDrafts,
+        resolve as resolve,
+    )
+    from molspec.drafting.spec_drafter import SpecDrafterModel as SpecDrafterModel
+else:
+    __getattr__, __dir__ = imported_when_used(__name__, __file__)

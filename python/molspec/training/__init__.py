@@ -10,33 +10,15 @@ from typing import TYPE_CHECKING
 from molspec.common.lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from molspec.training.config import PrepareOptions, TrainConfig
-    from molspec.training.loop import Outcome, TrainingError, train
-    from molspec.training.preparation import prepare
-    from molspec.training.sieve import Judge
-    from molspec.training.torchrun import LostProcessError
-    from molspec.training.validation import Decode, Validation
-
-__all__ = [
-    "Decode",
-    "Judge",
-    "LostProcessError",
-    "Outcome",
-    "PrepareOptions",
-    "TrainConfig",
-    "TrainingError",
-    "Validation",
-    "prepare",
-    "train",
-]
-
-_NAMES = {
-    "molspec.training.config": ("PrepareOptions", "TrainConfig"),
-    "molspec.training.loop": ("Outcome", "TrainingError", "train"),
-    "molspec.training.preparation": ("prepare",),
-    "molspec.training.sieve": ("Judge",),
-    "molspec.training.torchrun": ("LostProcessError",),
-    "molspec.training.validation": ("Decode", "Validation"),
-}
-
-__getattr__ = imported_when_used(__name__, _NAMES)
+    from molspec.training.config import PrepareOptions as PrepareOptions, TrainConfig as TrainConfig
+    from molspec.training.loop import (
+        Outcome as Outcome,
+        TrainingError as TrainingError,
+        train as train,
+    )
+    from molspec.training.preparation import prepare as prepare
+    from molspec.training.sieve import Judge as Judge
+    from molspec.training.torchrun import LostProcessError as LostProcessError
+    from molspec.training.validation import Decode as Decode, Validation as Validation
+else:
+    __getattr__, __dir__ = imported_when_used(__name__, __file__)
