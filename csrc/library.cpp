@@ -38,11 +38,9 @@ STABLE_TORCH_LIBRARY(molspec, library) {
   // Beam search on a device: the same. cuda/rounds/rounds.cpp names the tensors of `beams` and
   // `best`.
   library.def("stage_beams(Tensor(a!)[] beams, Tensor(b!) nodes, int beam_size, int bos_id) -> ()");
+  library.def("rank_tokens(Tensor nodes, Tensor log_probs, Tensor(a!)[] best) -> ()");
   library.def(
-      "rank_tokens(Tensor nodes, Tensor path_slots, Tensor log_probs, Tensor(a!) best_ids, "
-      "Tensor(b!) best_log_probs) -> ()");
-  library.def(
-      "replay_beams(Tensor(a!)[] beams, Tensor[] best, Tensor length_norms, int beam_size, "
+      "extend_beams(Tensor(a!)[] beams, Tensor[] best, Tensor length_norms, int beam_size, "
       "int eos_id) -> ()");
 
   // The name of the kernels that run (cpu/kernels.cpp).

@@ -19,7 +19,6 @@ void bind_layouts(py::module_& module) {
   module.attr("LIMITS") =
       py::dict("block_positions"_a = kBlockPositions, "tree_nodes"_a = kMostTreeNodes,
                "tree_states"_a = kTreeStates, "beam_size"_a = kWidestBeam,
-               "beam_nodes"_a = kMostBeamBlocks * kBlockPositions,
                "ngram_symbols"_a = kMostNgramSymbols, "threads"_a = kMostThreads,
                "chunk_rows"_a = kChunkRows, "prepared_step_bytes"_a = kPreparedStepBytes);
   // CMAKE_CUDA_ARCHITECTURES; empty if the CUDA operators are not built.
@@ -28,14 +27,12 @@ void bind_layouts(py::module_& module) {
   PYBIND11_NUMPY_DTYPE(GreedyAnswer, log_prob, state, finished, token_count, steps, nodes,
                        drafted_tokens, accepted_tokens, emitted_tokens, first_node, max_length);
   PYBIND11_NUMPY_DTYPE(BeamAnswer, state, count, finished_count, length, steps, nodes,
-                       drafted_tokens, accepted_tokens, emitted_tokens, planned_count, first_node,
-                       max_length, used_count);
+                       drafted_tokens, accepted_tokens, emitted_tokens, live_count, first_node,
+                       max_length);
   PYBIND11_NUMPY_DTYPE(BeamPlace, log_prob, node, length, finished);
-  PYBIND11_NUMPY_DTYPE(BeamNode, token_id, position, first_child, next_sibling, known, kept);
   module.attr("LAYOUTS") = py::dict("GreedyAnswer"_a = py::dtype::of<GreedyAnswer>(),
                                     "BeamAnswer"_a = py::dtype::of<BeamAnswer>(),
-                                    "BeamPlace"_a = py::dtype::of<BeamPlace>(),
-                                    "BeamNode"_a = py::dtype::of<BeamNode>());
+                                    "BeamPlace"_a = py::dtype::of<BeamPlace>());
   module.attr("STATES") = py::dict("live"_a = static_cast<int32_t>(AnswerState::kLive),
                                    "no_numbers"_a = static_cast<int32_t>(AnswerState::kNoNumbers));
 }

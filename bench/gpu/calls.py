@@ -35,7 +35,7 @@ _CHECKS = (
 _SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")
 #: Apart under racecheck, which needs minutes for both.
 _SMALL = ("small-engine", "small-rounds")
-_KERNELS = "regex:linear|attention|propose_tree|replay_beams|log_softmax|verify"
+_KERNELS = "regex:linear|attention|propose_tree|extend_beams|log_softmax|verify"
 
 
 @dataclass

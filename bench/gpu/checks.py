@@ -183,14 +183,10 @@ def dense(place: Place) -> Iterator[Row]:
 
 def _ranks_tokens(log_probs: Tensor, place: Place) -> Row:
     nodes = torch.zeros(len(log_probs), 4, dtype=torch.int32)
-    nodes[:, 2] = torch.arange(len(nodes))  # path_begin, of a path of one slot
-    path_slots = torch.arange(len(nodes), dtype=torch.int32)
     expected = torch.zeros(len(nodes), 26, dtype=torch.int32), torch.zeros(len(nodes), 26)
     found = tuple(tensor.to(place.tensors) for tensor in expected)
-    reference.rank_tokens(nodes, path_slots, log_probs, *expected)
-    place.ops.rank_tokens(
-        *(item.to(place.tensors) for item in (nodes, path_slots, log_probs)), *found
-    )
+    reference.rank_tokens(nodes, log_probs, expected)
+    place.ops.rank_tokens(nodes.to(place.tensors), log_probs.to(place.tensors), found)
     return all_equal("rank_tokens", found, expected)
 
 

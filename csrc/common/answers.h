@@ -33,11 +33,9 @@ struct BeamAnswer : AnswerState {
   int32_t finished_count;  // hypotheses that finished apart
   int32_t length;          // tokens of each live hypothesis
   int32_t steps, nodes, drafted_tokens, accepted_tokens, emitted_tokens;  // SearchStatistics
-  int32_t planned_count;  // nodes for the next step, or in the running one
-  int32_t first_node;     // of the running step, or kNotStaged
-  int32_t max_length;     // tokens of a hypothesis, EOS counted
-  int32_t used_count;     // nodes of the tree; 0 before the first step
-  int32_t unused;
+  int32_t live_count;  // hypotheses in the beam that have not ended: the nodes of a step
+  int32_t first_node;  // of the running step, or kNotStaged
+  int32_t max_length;  // tokens of a hypothesis, EOS counted
 };
 static_assert(sizeof(BeamAnswer) % 8 == 0, "rows follow each other");
 
@@ -51,20 +49,9 @@ static_assert(sizeof(BeamPlace) % 8 == 0, "rows follow each other");
 
 struct BeamNode {
   static constexpr int32_t kNone = -1;
-  // Bits of `known`.
-  enum Known : int32_t {
-    kEvaluated = 1,  // its likeliest tokens are the model's
-    kGuessed = 2,    // its likeliest tokens are guessed
-    kFollowed = 4,   // its guess state is valid
-    kDrafted = 8,    // staged by the lookahead
-  };
 
   int32_t token_id;
-  int32_t position;                   // 0 for BOS
-  int32_t first_child, next_sibling;  // nodes, or kNone; see BeamTrees
-  int32_t known;
-  int32_t kept;  // scratch
+  int32_t parent;  // slot; kNone for BOS
 };
-static_assert(sizeof(BeamNode) % 8 == 0, "rows follow each other");
 
 }  // namespace molspec

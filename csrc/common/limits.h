@@ -13,9 +13,8 @@ constexpr int64_t kMostTreeNodes = 32;  // of a draft tree: one a lane
 constexpr int kTreeWarps = 8;           // that guess for a tree, each with a scratch state
 constexpr int kTreeSpares = 16;         // states of candidate nodes of a tree
 constexpr int kTreeStates = kTreeSpares + kTreeWarps;  // of a query, beside one for each node
-constexpr int64_t kWidestBeam = 64;        // a block of threads holds a beam and its candidates
-constexpr int64_t kMostBeamBlocks = 1024;  // of a query's tree: a thread block marks its free nodes
-constexpr int kMostNgramSymbols = 512;     // of an n-gram model
+constexpr int64_t kWidestBeam = 64;     // a block of threads holds a beam and its candidates
+constexpr int kMostNgramSymbols = 512;  // of an n-gram model
 // Threads that a step on the CPU may use.
 constexpr int kMostThreads = 64;
 // Nodes that the decoder on the CPU takes through its layers at a time, so that their activations

@@ -38,7 +38,7 @@ struct BeamEntry {
   int32_t finished;
   float confidence;  // in the lookahead: the probability that beam search reaches it
   int32_t token;     // the last token, if its node is not looked up yet; or kNoToken
-  int32_t parent;    // scratch of the look-up
+  int32_t parent;    // on a device: the rank of the hypothesis that it extends
 
   MOLSPEC_ANYWHERE bool continues(int32_t max_length) const {
     return !finished && length < max_length;

@@ -212,18 +212,13 @@ def run(
     return outcomes, scheduler.statistics
 
 
-def beam_state(rows: int, beam_size: int, capacity: int, node_count: int) -> tuple[Tensor, ...]:
-    """Answers of queries before their first round, and their trees."""
-    answers = torch.zeros(rows, 56 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
-    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1, 0, 0]).int()
-    answers[:, :56] = head.view(torch.uint8)
-    return (
-        answers,
-        torch.zeros(rows, node_count, 6, dtype=torch.int32),
-        torch.zeros(rows, node_count // 16, dtype=torch.int32),
-        torch.zeros(rows, node_count, capacity, dtype=torch.int32),
-        torch.zeros(rows, beam_size, dtype=torch.int32),
-    )
+def beam_state(rows: int, beam_size: int, capacity: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Answers of queries before their first round, their nodes and paths."""
+    answers = torch.zeros(rows, 48 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
+    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1]).int()
+    answers[:, :48] = head.view(torch.uint8)
+    nodes = torch.zeros(rows, beam_size, 16, 2, dtype=torch.int32)
+    return answers, nodes, torch.zeros(rows, 2, beam_size, capacity, dtype=torch.int32)
 
 
 class EmulatedEngine(CudaEngine):

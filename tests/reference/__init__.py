@@ -5,6 +5,8 @@ specification that kernels are tested against, written to be read, not to be fas
 twins compute in the dtype of the caches they get, so float64 caches give a float64 model.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -42,20 +44,18 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     return agree.long().cumprod(dim=1).sum(dim=1)
 
 
-def rank_tokens(
-    nodes: Tensor, path_slots: Tensor, log_probs: Tensor, best_ids: Tensor, best_log_probs: Tensor
-) -> None:
+def rank_tokens(nodes: Tensor, log_probs: Tensor, best: Sequence[Tensor]) -> None:
     """Find the likeliest tokens after every node; see csrc/cuda/rounds/beam_rows.h."""
-    for (_, position, begin, memory), row in zip(nodes.tolist(), log_probs, strict=True):
+    best_ids, best_log_probs = best
+    for index, (memory, row) in enumerate(zip(nodes[:, 3].tolist(), log_probs, strict=True)):
         if memory < 0:
             continue
-        slot = int(path_slots.flatten()[begin + position])
-        best_ids[slot], best_log_probs[slot] = -1, -torch.inf
+        best_ids[index], best_log_probs[index] = -1, -torch.inf
         values, ids = row.sort(descending=True, stable=True)
         is_number = ~values.isnan()
         ids = ids[is_number][: best_ids.shape[1]]
         if len(ids) and not row[0].isnan() and row[ids[0]].isfinite():
-            best_ids[slot, : len(ids)], best_log_probs[slot, : len(ids)] = ids.int(), row[ids]
+            best_ids[index, : len(ids)], best_log_probs[index, : len(ids)] = ids.int(), row[ids]
 
 
 def encode(

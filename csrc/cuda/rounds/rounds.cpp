@@ -131,134 +131,91 @@ void check_count(const Tensors& tensors, size_t count, const char* name, const c
   check(tensors.size() == count, name, " has ", tensors.size(), " tensors: expected ", expected);
 }
 
-BeamTrees beam_trees(const Stream& stream, const Tensor& trees, const Tensor& used_nodes,
-                     const Tensor& path_slots, const Tensor& plans, int64_t queries,
-                     int64_t beam_size) {
-  BeamTrees rows{};
-  rows.path_slots = stream.data<int32_t>(path_slots, "path_slots", 3);
-  rows.node_count = path_slots.size(1);
-  rows.capacity = path_slots.size(2);
-  const bool paths_fit = path_slots.size(0) == queries && rows.node_count % kBlockPositions == 0 &&
-                         rows.block_count() <= kMostBeamBlocks && rows.capacity >= 2 &&
-                         rows.capacity % 2 == 0 && path_slots.numel() <= INT32_MAX;
-  check(paths_fit, "path_slots has shape ", Shape{path_slots}, ": expected [", queries,
-        ", a multiple of ", kBlockPositions, " to ", kBlockPositions * kMostBeamBlocks,
-        ", an even number of positions]");
-  rows.trees = reinterpret_cast<BeamNode*>(stream.data<int32_t>(trees, "trees", 3));
-  constexpr int64_t kFields = sizeof(BeamNode) / sizeof(int32_t);
-  check(trees.size(0) == queries && trees.size(1) == rows.node_count && trees.size(2) == kFields,
-        "trees has shape ", Shape{trees}, ": expected [", queries, ", ", rows.node_count, ", ",
-        kFields, "]");
-  rows.used = stream.data<int32_t>(used_nodes, "used_nodes", 2);
-  check(used_nodes.size(0) == queries && used_nodes.size(1) == rows.block_count(),
-        "used_nodes has shape ", Shape{used_nodes}, ": expected [", queries, ", ",
-        rows.block_count(), "]");
-  rows.plans = stream.data<int32_t>(plans, "plans", 2);
-  rows.plan_limit = plans.size(1);
-  check(plans.size(0) == queries && rows.plan_limit >= beam_size, "plans has shape ", Shape{plans},
-        ": expected [", queries, ", at least ", beam_size, "]");
+const Tensor& first_of(const Tensors& beams) {
+  check_count(beams, 3, "beams", "answers, beam_nodes, path_slots");
+  return beams[0];
+}
+
+BeamAnswers beam_answers(const Stream& stream, const Tensor& answers, int64_t beam_size,
+                         int64_t capacity) {
+  auto* data = stream.data<uint8_t>(answers, "answers", 2);
+  const int64_t stride = answers.size(1);
+  constexpr int64_t kPlace = sizeof(BeamPlace), kId = sizeof(int32_t);
+  const int64_t ids = beam_size * capacity * kId;
+  const int64_t in_beam = static_cast<int64_t>(sizeof(BeamAnswer)) + beam_size * kPlace + ids;
+  const int64_t apart = in_beam + beam_size * kPlace;
+  check(stride == in_beam || stride == apart, "answers has rows of ", stride, " bytes: expected ",
+        in_beam, " or ", apart);
+  const int64_t places = stride == apart ? 2 * beam_size : beam_size;
+  return {data, answers.size(0), stride, beam_size, places, capacity};
+}
+
+BeamRows beam_rows(const Stream& stream, const Tensors& beams, int64_t beam_size) {
+  const Tensor &nodes = beams[1], &path_slots = beams[2];
+  check(beam_size >= 1 && beam_size <= kWidestBeam, "beam_size is ", beam_size, ": expected 1 to ",
+        kWidestBeam);
+  BeamRows rows{};
+  rows.path_slots = stream.data<int32_t>(path_slots, "path_slots", 4);
+  const int64_t capacity = path_slots.size(3);
+  rows.answers = beam_answers(stream, beams[0], beam_size, capacity);
+  const int64_t queries = rows.answers.query_count;
+  const bool paths_fit = path_slots.size(0) == queries && path_slots.size(1) == 2 &&
+                         path_slots.size(2) == beam_size && capacity >= 2 && capacity % 2 == 0 &&
+                         path_slots.numel() <= INT32_MAX;
+  check(paths_fit, "path_slots has shape ", Shape{path_slots}, ": expected [", queries, ", 2, ",
+        beam_size, ", an even number of positions]");
+  rows.nodes = reinterpret_cast<BeamNode*>(stream.data<int32_t>(nodes, "beam_nodes", 4));
+  rows.lane_size = nodes.size(2);
+  const bool nodes_fit = nodes.size(0) == queries && nodes.size(1) == beam_size &&
+                         rows.lane_size >= capacity && rows.lane_size % kBlockPositions == 0 &&
+                         nodes.size(3) == 2 && nodes.numel() <= INT32_MAX;
+  check(nodes_fit, "beam_nodes has shape ", Shape{nodes}, ": expected [", queries, ", ", beam_size,
+        ", a multiple of ", kBlockPositions, " from ", capacity, ", 2]");
   return rows;
 }
 
-// The tensors of a beam search; only some operators take those other than `beams`.
-class Arguments {
- public:
-  Arguments(const Tensors& beams, int64_t beam_size)
-      : stream_(first_of(beams), "answers"), rows_(beam_rows(beams, beam_size)) {}
-
-  const Stream& stream() const { return stream_; }
-  const BeamRows& rows() const { return rows_; }
-  int64_t query_count() const { return rows_.answers.query_count; }
-
-  BestTokens best(const Tensors& best) const {
-    check_count(best, 2, "best", "best_ids, best_log_probs");
-    const BestTokens tokens{stream_.data<int32_t>(best[0], "best_ids", 2),
-                            stream_.data<float>(best[1], "best_log_probs", 2),
-                            rows_.answers.candidate_count()};
-    const int64_t slots = query_count() * rows_.trees.node_count;
-    for (const int i : {0, 1})
-      check(best[i].size(0) == slots && best[i].size(1) == tokens.count,
-            i ? "best_log_probs" : "best_ids", " has shape ", Shape{best[i]}, ": expected [", slots,
-            ", ", tokens.count, "]");
-    return tokens;
-  }
-  const double* length_norms(const Tensor& length_norms) const {
-    const auto* data = stream_.data<const double>(length_norms, "length_norms", 1);
-    check(length_norms.numel() == rows_.trees.capacity, "length_norms has ", length_norms.numel(),
-          " entries: expected ", rows_.trees.capacity);
-    return data;
-  }
-  // Checks that a tree has room for the paths of all hypotheses and the reserve.
-  void check_room(int64_t lookahead_steps) const {
-    check(lookahead_steps >= 0, "lookahead_steps is ", lookahead_steps, ": expected at least 0");
-    const int64_t least =
-        rows_.answers.place_count * rows_.trees.capacity + rows_.reserve(lookahead_steps);
-    check(rows_.trees.node_count >= least, "path_slots has ", rows_.trees.node_count,
-          " nodes a query: expected at least ", least);
-  }
-
- private:
-  static const Tensor& first_of(const Tensors& beams) {
-    check_count(beams, 5, "beams", "answers, trees, used_nodes, path_slots, plans");
-    return beams[0];
-  }
-  BeamRows beam_rows(const Tensors& beams, int64_t beam_size) const {
-    check(beam_size >= 1 && beam_size <= kWidestBeam, "beam_size is ", beam_size,
-          ": expected 1 to ", kWidestBeam);
-    auto* data = stream_.data<uint8_t>(beams[0], "answers", 2);
-    const int64_t queries = beams[0].size(0), stride = beams[0].size(1);
-    const BeamTrees trees =
-        beam_trees(stream_, beams[1], beams[2], beams[3], beams[4], queries, beam_size);
-    constexpr int64_t kPlace = sizeof(BeamPlace), kId = sizeof(int32_t);
-    const int64_t ids = beam_size * trees.capacity * kId;
-    const int64_t in_beam = static_cast<int64_t>(sizeof(BeamAnswer)) + beam_size * kPlace + ids;
-    const int64_t apart = in_beam + beam_size * kPlace;
-    check(stride == in_beam || stride == apart, "answers has rows of ", stride, " bytes: expected ",
-          in_beam, " or ", apart);
-    const int64_t places = stride == apart ? 2 * beam_size : beam_size;
-    return {{data, queries, stride, beam_size, places, trees.capacity}, trees};
-  }
-
-  Stream stream_;
-  BeamRows rows_;
-};
-
-void stage_beams_op(const Tensors& beams, const Tensor& nodes, int64_t beam_size, int64_t bos_id) {
-  const Arguments arguments(beams, beam_size);
-  stage_beams({arguments.rows(), step_nodes(arguments.stream(), nodes), nodes.size(0),
-               static_cast<int32_t>(bos_id)},
-              arguments.stream());
+BestTokens best_tokens(const Stream& stream, const Tensors& best) {
+  check_count(best, 2, "best", "best_ids, best_log_probs");
+  const BestTokens tokens{stream.data<int32_t>(best[0], "best_ids", 2),
+                          stream.data<float>(best[1], "best_log_probs", 2), best[0].size(1)};
+  check(tokens.count >= 1, "best_ids has shape ", Shape{best[0]}, ": expected [nodes, at least 1]");
+  check(best[1].size(0) == best[0].size(0) && best[1].size(1) == tokens.count,
+        "best_log_probs has shape ", Shape{best[1]}, ": expected that of best_ids, ",
+        Shape{best[0]});
+  return tokens;
 }
 
-void rank_tokens_op(const Tensor& nodes, const Tensor& path_slots, const Tensor& log_probs,
-                    const Tensor& best_ids, const Tensor& best_log_probs) {
+void stage_beams_op(const Tensors& beams, const Tensor& nodes, int64_t beam_size, int64_t bos_id) {
+  const Stream stream(first_of(beams), "answers");
+  stage_beams({beam_rows(stream, beams, beam_size), step_nodes(stream, nodes), nodes.size(0),
+               static_cast<int32_t>(bos_id)},
+              stream);
+}
+
+void rank_tokens_op(const Tensor& nodes, const Tensor& log_probs, const Tensors& best) {
   const Stream stream(nodes, "nodes");
-  const RankTokensProblem problem{
-      step_nodes(stream, nodes),
-      stream.data<const int32_t>(path_slots, "path_slots", path_slots.dim()),
-      stream.data<const float>(log_probs, "log_probs", 2),
-      stream.data<int32_t>(best_ids, "best_ids", 2),
-      stream.data<float>(best_log_probs, "best_log_probs", 2),
-      nodes.size(0),
-      log_probs.size(1),
-      best_ids.size(1)};
+  const RankTokensProblem problem{step_nodes(stream, nodes),
+                                  stream.data<const float>(log_probs, "log_probs", 2),
+                                  best_tokens(stream, best), nodes.size(0), log_probs.size(1)};
   check(log_probs.size(0) == problem.node_count && problem.vocab_size >= 1, "log_probs has shape ",
         Shape{log_probs}, ": expected [", problem.node_count, ", at least 1]");
-  check(problem.count >= 1, "best_ids has shape ", Shape{best_ids},
-        ": expected [slots, at least 1]");
-  check(best_log_probs.size(0) == best_ids.size(0) && best_log_probs.size(1) == problem.count,
-        "best_log_probs has shape ", Shape{best_log_probs}, ": expected that of best_ids, ",
-        Shape{best_ids});
+  check(best[0].size(0) == problem.node_count, "best_ids has shape ", Shape{best[0]},
+        ": expected a row a node, ", problem.node_count);
   rank_tokens(problem, stream);
 }
 
-void replay_beams_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
+void extend_beams_op(const Tensors& beams, const Tensors& best, const Tensor& length_norms,
                      int64_t beam_size, int64_t eos_id) {
-  const Arguments arguments(beams, beam_size);
-  arguments.check_room(0);
-  replay_beams({arguments.rows(), arguments.best(best), arguments.length_norms(length_norms),
-                static_cast<int32_t>(eos_id)},
-               arguments.stream());
+  const Stream stream(first_of(beams), "answers");
+  const ExtendBeamsProblem problem{beam_rows(stream, beams, beam_size), best_tokens(stream, best),
+                                   stream.data<const double>(length_norms, "length_norms", 1),
+                                   static_cast<int32_t>(eos_id)};
+  const BeamAnswers& answers = problem.rows.answers;
+  check(problem.best.count == answers.candidate_count(), "best_ids has shape ", Shape{best[0]},
+        ": expected [nodes, ", answers.candidate_count(), "]");
+  check(length_norms.numel() == answers.capacity, "length_norms has ", length_norms.numel(),
+        " entries: expected ", answers.capacity);
+  extend_beams(problem, stream);
 }
 
 }  // namespace
@@ -269,7 +226,7 @@ STABLE_TORCH_LIBRARY_IMPL(molspec, MOLSPEC_DEVICE, library) {
   library.impl("verify_nodes", TORCH_BOX(&verify_nodes_op));
   library.impl("stage_beams", TORCH_BOX(&stage_beams_op));
   library.impl("rank_tokens", TORCH_BOX(&rank_tokens_op));
-  library.impl("replay_beams", TORCH_BOX(&replay_beams_op));
+  library.impl("extend_beams", TORCH_BOX(&extend_beams_op));
 }
 
 }  // namespace molspec::cuda

@@ -1,4 +1,4 @@
-"""Beam searches whose rounds run on a CUDA device, with trees (csrc/cuda/rounds/beam_rows.h)."""
+"""Standard beam search whose rounds run on a CUDA device (csrc/cuda/rounds/beam_rows.h)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from torch import Tensor
 from molspec._native import LAYOUTS, LIMITS, BeamSpec, GuessModel, Hypothesis
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
-from molspec.engine.packing import BLOCK_POSITIONS
+from molspec.engine.packing import BLOCK_POSITIONS, round_up
 
 _HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
-_NODE_FIELDS = len(LAYOUTS["BeamNode"].names or ())
 
 
 @dataclass(frozen=True)
-class TreeSizes:
+class BeamSizes:
     """The sizes of a search's buffers, and the numbers in its captured graphs."""
 
     beam_size: int
@@ -42,15 +41,9 @@ class TreeSizes:
         return self.beam_size + self.finished_apart
 
     @property
-    def blocks(self) -> int:
-        """The blocks of a query's tree: the paths of all hypotheses, and BeamRows::reserve."""
-        reserve = 2 * self.beam_size
-        return -(-(self.places * self.capacity + reserve) // BLOCK_POSITIONS)
-
-    @property
-    def nodes(self) -> int:
-        """The nodes of a query's tree."""
-        return self.blocks * BLOCK_POSITIONS
+    def lane_size(self) -> int:
+        """The slots of a lane: whole blocks."""
+        return round_up(self.capacity, BLOCK_POSITIONS)
 
     def fit(self, caches: Caches, length_norm: Callable[[int], float]) -> bool:
         """Whether the rounds of such a search can run on a device with room for it.
@@ -60,25 +53,23 @@ class TreeSizes:
         """
         return (
             self.beam_size <= LIMITS["beam_size"]
-            and self.nodes <= LIMITS["beam_nodes"]
-            and self.nodes * caches.query_count * self.capacity < 2**31
+            and 2 * self.lane_size * self.beam_size * caches.query_count < 2**31
             and isfinite(length_norm(self.capacity))
         )
 
     def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache, and further bytes on the device."""
-        slots = self.nodes * caches.query_count
-        slot_size = 4 * (self.capacity + _NODE_FIELDS + 2 * self.candidates)
-        return slots // BLOCK_POSITIONS, slots * slot_size
+        lanes = self.beam_size * caches.query_count
+        return lanes * self.lane_size // BLOCK_POSITIONS, 16 * lanes * self.lane_size
 
 
 class BeamExecutor(GraphExecutor[BeamSpec]):
-    """Standard beam search.
+    """Standard beam search on a device.
 
     Exact beams run as such: a lookahead changes no list, so these rounds take none.
     """
 
-    sizes: TreeSizes
+    sizes: BeamSizes
     spec_type = BeamSpec
     settings = frozenset(
         {"max_length", "beam_size", "n_best", "length_penalty", "finished_apart"}
@@ -86,31 +77,22 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
     )
 
     @staticmethod
-    def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> TreeSizes | None:
+    def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> BeamSizes | None:
         """The sizes of beam search that fits."""
         capacity = spec.max_length + 2 - spec.max_length % 2
         special_ids = guess.bos, guess.eos
-        sizes = TreeSizes(spec.beam_size, capacity, special_ids, spec.finished_apart)
+        sizes = BeamSizes(spec.beam_size, capacity, special_ids, spec.finished_apart)
         return sizes if sizes.fit(caches, spec.length_norm) else None
 
     def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
         sizes, caches = self.sizes, self._caches
         rows = caches.query_count
-        self._path_slots = self._zeros(rows, sizes.nodes, sizes.capacity)
-        #: BeamTrees.
-        self._trees = (
-            self._zeros(rows, sizes.nodes, _NODE_FIELDS),
-            self._zeros(rows, sizes.blocks),
-            self._path_slots,
-            self._zeros(rows, sizes.beam_size),
-        )
+        self._tree = self._zeros(rows, sizes.beam_size, sizes.lane_size, 2)
+        self._path_slots = self._zeros(rows, 2, sizes.beam_size, sizes.capacity)
         self._length_norms = self._zeros(sizes.capacity, dtype=torch.float64)
-        #: BestTokens.
-        self._best = (
-            self._zeros(rows * sizes.nodes, sizes.candidates),
-            self._zeros(rows * sizes.nodes, sizes.candidates, dtype=torch.float32),
-        )
-        self._kv_cache = caches.cache(rows * sizes.blocks)
+        self._grow(0)
+        blocks, _ = sizes.needs(caches)
+        self._kv_cache = caches.cache(blocks)
         return np.dtype(
             [
                 ("head", _HEAD),
@@ -129,27 +111,28 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
         head = fresh["head"]
         head["state"], head["max_length"] = LIVE, self.spec.max_length
-        head["count"] = head["planned_count"] = 1
+        head["count"] = head["live_count"] = 1
         return fresh
-
-    @property
-    def _beams(self) -> tuple[Tensor, ...]:
-        """BeamRows."""
-        return self._answers, *self._trees
-
-    def _launch(self, size: int) -> None:
-        library, sizes = self._caches.library, self.sizes
-        nodes, log_probs = self._nodes[:size], self._log_probs[:size]
-        library.stage_beams(self._beams, nodes, sizes.beam_size, self._guess.bos)
-        path_slots: Tensor = self._path_slots.view(-1)
-        self._caches.launch(nodes, path_slots, self._kv_cache, log_probs)
-        library.rank_tokens(nodes, path_slots, log_probs, *self._best)
-        library.replay_beams(
-            self._beams, self._best, self._length_norms, sizes.beam_size, self._guess.eos
-        )
 
     def _start(self, row: int, source_ids: Sequence[int]) -> int:
         return self.sizes.beam_size
+
+    def _grow(self, size: int) -> None:
+        shape = size, self.sizes.candidates
+        #: BestTokens.
+        self._best = self._zeros(*shape), self._zeros(*shape, dtype=torch.float32)
+
+    def _launch(self, size: int) -> None:
+        library, beam_size = self._caches.library, self.sizes.beam_size
+        #: BeamRows.
+        beams = self._answers, self._tree, self._path_slots
+        nodes, log_probs = self._nodes[:size], self._log_probs[:size]
+        best = [each[:size] for each in self._best]
+        path_slots: Tensor = self._path_slots.view(-1)
+        library.stage_beams(beams, nodes, beam_size, self._guess.bos)
+        self._caches.launch(nodes, path_slots, self._kv_cache, log_probs)
+        library.rank_tokens(nodes, log_probs, best)
+        library.extend_beams(beams, best, self._length_norms, beam_size, self._guess.eos)
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
         head, places = answer["head"], answer["places"]
