@@ -4,9 +4,6 @@
 
 #include <cuda_runtime.h>
 
-#include <cstdlib>
-#include <string_view>
-
 #include "ops/refuse.h"
 
 namespace molspec::cuda {
@@ -17,13 +14,8 @@ inline void check_cuda(cudaError_t status, const char* what) {
 
 // Whether a kernel may begin while those before it on the stream still run, as far as
 // `wait_for_previous` (warp.cuh): programmatic dependent launch, of Hopper and later. A graph takes
-// it over. MOLSPEC_DEPENDENT_LAUNCH=0 turns it off; the bits are the same.
+// it over.
 inline bool depends_on_previous() {
-  static const bool allowed = [] {
-    const char* given = std::getenv("MOLSPEC_DEPENDENT_LAUNCH");
-    return !given || std::string_view(given) != "0";
-  }();
-  if (!allowed) return false;
   int device, major;
   check_cuda(cudaGetDevice(&device), "device");
   check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "chip");
