@@ -56,7 +56,7 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
         CPU,
         {},
         {"drafter": {**vars(TreeDraft(16, 64, 1 / (2 + 2 / 32))), "kind": "TreeDraft"}},
-        "3e926e7cf1b6dfdd47e8a109c6d630ef27ae73712adc44eadc97dc8800ddc64a",
+        "4cb870075eb5e38e981570cbcf0fc7877f4048ee2dcc74ab46bc47d467baa1fe",
     ),
     "sbs": (
         CPU,
@@ -74,7 +74,7 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
                 "smart": False,
             },
         },
-        "bc582ae9f492c9b80df7d68ec5c1d4364e35d298e5d027b4e66b7a188f017c3e",
+        "f6b841abc4cec1f2ecbf85670fc93032ee22199d92617fd94c50aabedd868c7f",
     ),
     "samples": (
         CPU,
@@ -88,7 +88,7 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
             # Files of rejection written before its drafts left the batch size are not resumed.
             "drafter": {**vars(TreeDraft(16, 64, 1 / 4)), "kind": "TreeDraft"},
         },
-        "863991be1fb0a638bf60fb86d4c09edeef3ddde2bb9659c84efd06e44aae1b54",
+        "1bc5260a00b06973c755fe3402c712a2937b9b0e40f613fd84d37ff1a023d35d",
     ),
     "a smaller model": (
         GPU,
@@ -101,7 +101,7 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any], str]] = {
             "beam": "exact",
             "drafter": {**SMALL, "dtype": "float32"},
         },
-        "a6ab724b653bbcdc5499b4a00be9a89c9b6886cae48c4264cdd0e2005744245a",
+        "c19c21ab8621ac983dba8b4c54756398226e701e1cbeb5a061e8cb49f623ecbb",
     ),
 }
 

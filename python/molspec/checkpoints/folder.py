@@ -61,8 +61,7 @@ def read(path: Path) -> Checkpoint:
     config = _read_config(path / _CONFIG)
     checkpoint = _read(path, config)
     stored = config.get(_HASH)
-    # Of the values as they were written: a folder of before lacks later ones.
-    if stored is not None and stored != _hash(path, read_object(path / _CONFIG)):
+    if stored is not None and stored != _hash(path, config):
         raise CheckpointError(
             f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {_HASH} that was "
             f"written with them; if they were changed on purpose, `molspec seal {path}`"
@@ -101,7 +100,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
         task=config["task"],
         template=config.get("template"),
-        **{name: config[name] for name in _FLAGS},
+        **{name: config.get(name, False) for name in _FLAGS},
     )
     if heads.exists():
         checkpoint = replace(checkpoint, heads=_read_heads(heads, checkpoint))
@@ -154,12 +153,14 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
 
 def _read_config(path: Path) -> dict[str, Any]:
     config = read_object(path)
+    # Values of the first version, which the hash has even if the file lacks them; and no later one.
     config.setdefault("task", None)
+    config.setdefault("canonical_queries", False)
     check_format(path.name, config, "molspec", VERSION)
     if not isinstance(config.get("spec"), dict):
         raise CheckpointError(f"{path.name} has no spec")
     for name in _FLAGS:
-        if not isinstance(config.setdefault(name, False), bool):
+        if not isinstance(config.get(name, False), bool):
             raise CheckpointError(
                 f"{path.name} says {name} {config[name]!r}: expected true or false"
             )
