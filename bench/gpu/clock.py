@@ -8,7 +8,7 @@ from time import perf_counter
 
 import torch
 from place import Place
-from torch.autograd import DeviceType
+from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 
