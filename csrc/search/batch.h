@@ -21,9 +21,10 @@ class Batch {
   Batch(int32_t row_count, std::shared_ptr<const GuessModel> model);
 
   // Begins a query in a free row. source_ids are in the target's vocabulary, without BOS and EOS;
-  // a ForcedSpec takes the targets instead. query_key identifies the query, for samples. Its answers
-  // begin with the tokens of `prefix`. Throws std::invalid_argument for a row that is taken, for
-  // ids outside the vocabulary, and for a prefix that ends, is too long or has a ForcedSpec.
+  // a ForcedSpec takes the targets instead. query_key identifies the query, for samples. Its
+  // answers begin with the tokens of `prefix`. Throws std::invalid_argument for a row that is
+  // taken, for ids outside the vocabulary, and for a prefix that ends, is too long or has a
+  // ForcedSpec.
   void start(int32_t row, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
              uint64_t query_key = 0, const std::vector<int32_t>& prefix = {});
   // Frees the row of a live query. Throws std::invalid_argument if the row is free.

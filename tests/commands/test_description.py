@@ -14,12 +14,13 @@ from tests.refusals import refused
 
 @pytest.mark.parametrize(("name", "size"), [("product", "7.5"), ("retro", "5.3")])
 def test_a_bundled_model_is_described(name: str, size: str) -> None:
+    inner = {"product": 1024, "retro": 512}[name]
     lines = dict(line.split(maxsplit=1) for line in description.model(name).splitlines())
     assert lines["model"] == name
     assert Path(lines["path"]) == bundled.locate(name)
     assert lines["parameters"] == f"{size} million, float16"
     assert lines["layers"] == "4 encoder, 4 decoder, post-norm, relu"
-    assert lines["width"] == "256, 8 heads, feed-forward 512"
+    assert lines["width"] == f"256, 8 heads, feed-forward {inner}"
     assert lines["longest"] == "512 positions, sinusoidal"
     assert lines["vocabulary"] == f"{checkpoints.read(lines['path']).vocabulary.size} tokens"
     assert lines["card"].startswith("Predicts the ")

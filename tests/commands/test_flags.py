@@ -114,7 +114,7 @@ def test_the_docstring_describes_every_option() -> None:
         ("--column", "predict -i a.csv --column a --column b"),
         ("--target-prefix", "predict C --target-prefix C --target-prefix N"),
         ("--raw", "predict C --raw --raw"),
-        ("--replacement", "predict C --samples 2 --replacement --no-replacement"),
+        ("--ngram", "train --output a --sample --ngram --no-ngram"),
         ("--match", "plan C --stock a --match exact --match inchikey"),
         ("--limit", "evaluate a.csv --limit 1 --limit 2"),
         ("--steps", "train --output a --steps 1 --steps 2 --sample"),

@@ -76,7 +76,7 @@ GREEDY = "greedy decoding takes 'none', 'windows', 'tree', 'heads', 'spec' or a 
             {"n_best": 3, "beam": "sbs", "drafter": "tree"},
             "'tree': beam 'sbs' takes 'none', 'windows', 'heads', 'spec' or a Drafter",
         ),
-        ({"drafter": 7}, r"drafter is 7: expected one of none, windows, tree, heads, tree.heads, "),
+        ({"drafter": 7}, r"drafter is 7: expected one of none, windows, tree, heads, spec, "),
         ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
         ({"n_best": 3, "beam_size": 2}, "beam_size is 2: expected at least n_best 3"),
         ({"beam": "sbs", "finished": "separate"}, "finished is 'separate': beam 'sbs' keeps them"),
