@@ -42,7 +42,8 @@ THREAD_TESTS = ("tests/engine/test_threads.py", "-k", "bits or share")
 
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
-    """Style of Python and C++, and who may import whom."""
+    """Style of Python and C++, who may import whom, and the lines of each ring."""
+    session.run("python", ".ci/lines.py")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     native = [path for root in NATIVE_FOLDERS for path in Path(root).rglob("*")]
