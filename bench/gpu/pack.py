@@ -100,5 +100,7 @@ if __name__ == "__main__":
     action, packed, *others = sys.argv[1:]
     if action == "make":
         make(Path(packed), [Path(folder) for folder in others])
-    else:
+    elif action == "unpack" and len(others) == 1:
         unpack(Path(packed), Path(others[0]))
+    else:
+        sys.exit(__doc__)

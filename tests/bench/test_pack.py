@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from molspec import checkpoints
+from molspec.checkpoints import bundled
 from molspec.training import PrepareOptions, prepare, prepared
 from tests.training.tiny import sample_reactions
 
@@ -21,22 +23,14 @@ def _prepared(folder: Path, reactions: list[str]) -> Path:
     (folder / "reactions.smi").write_text("\n".join(reactions))
     (folder / "held.smi").write_text("\n".join(sample_reactions(6)))
     options = PrepareOptions("retro", variants=2)
-    vocabulary = "retro"
     prepare(
         [folder / "reactions.smi"],
         folder / "data",
         options,
         validation=[folder / "held.smi"],
-        vocabulary=_vocabulary(vocabulary),
+        vocabulary=checkpoints.read(bundled.locate("retro")).vocabulary,
     )
     return folder / "data"
-
-
-def _vocabulary(name: str) -> prepared.Vocabulary:
-    from molspec import checkpoints
-    from molspec.checkpoints import bundled
-
-    return checkpoints.read(bundled.locate(name)).vocabulary
 
 
 def test_what_is_unpacked_is_what_was_packed(tmp_path: Path) -> None:

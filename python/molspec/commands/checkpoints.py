@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from molspec.commands.flags import with_flags
 from molspec.common.console import print_out, value_errors_are_usage_errors
+from molspec.common.task import Task
 
 
 @with_flags
@@ -47,7 +48,7 @@ def convert_command(
         ),
     ] = None,
     task: Annotated[
-        Literal["retro", "product"] | None,
+        Task | None,
         typer.Option(
             help="Whether the model predicts reactants or products; by default what the checkpoint "
             "says, which most formats do not."
