@@ -1,6 +1,7 @@
 """The journal of a job: its settings and how it is read; the jobs' tests kill them."""
 
 import json
+import os
 from io import BufferedReader
 from pathlib import Path
 from threading import Lock
@@ -89,3 +90,24 @@ def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:
     (tmp_path / "journal").write_bytes(b"{}\n")
     with open_unlinked(tmp_path / "journal", "rb") as stream:
         assert isinstance(stream, BufferedReader)
+
+
+def test_a_lock_ends_with_its_job_though_a_worker_lives(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    records = Journal(path, {"a": 1}, _NUMBERS).record([1, 2])
+    assert next(records) == 1
+    ready, done = os.pipe(), os.pipe()
+    if not (worker := os.fork()):
+        os.write(ready[1], b".")
+        os.read(done[0], 1)
+        os._exit(0)
+    try:
+        os.read(ready[0], 1)
+        refused(OSError, "journal", Journal, path, {"a": 1}, _NUMBERS)
+        records.close()
+        assert list(Journal(path, {"a": 1}, _NUMBERS).records()) == [1]
+    finally:
+        os.write(done[1], b".")
+        os.waitpid(worker, 0)
+        for end in (*ready, *done):
+            os.close(end)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from molspec.common.console import naming, print_err
 
@@ -27,6 +28,19 @@ _IS_WRITTEN = "Another job is writing it: wait for its end, or give another outp
 _IS_CHANGED = "Another program has changed it while the job ran"
 #: Errors of a file system without locks.
 _LOCKLESS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+#: The open files that this process has locked.
+_locked: WeakSet[Any] = WeakSet()
+
+
+def _drop_locks() -> None:
+    """Take from a forked child its parent's locks: it may outlive the job that they belong to."""
+    held = [stream for stream in _locked if not stream.closed]
+    for stream in held:
+        with open(os.devnull, "r+b", buffering=0) as null:
+            os.dup2(null.fileno(), stream.fileno(), inheritable=False)
+
+
+os.register_at_fork(after_in_child=_drop_locks)
 
 
 @dataclass(frozen=True)
@@ -207,11 +221,14 @@ def open_unlinked(path: Path, mode: str) -> Any:
 def open_alone(path: Path, mode: str) -> Any:
     """Open a file as `open_unlinked` does, and lock it until it is closed, or the process ends.
 
+    A process that is forked meanwhile has neither the lock nor the file.
+
     Raises OSError, naming the file, if it is locked.
     """
     stream = open_unlinked(path, mode)
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _locked.add(stream)
     except BlockingIOError as error:
         stream.close()
         raise BlockingIOError(error.errno, _IS_WRITTEN, str(path)) from None
