@@ -104,14 +104,13 @@ def decisions() -> str:
 
 def commands() -> str:
     """The page of commands: what each prints of itself."""
-    from typer.main import get_command
-
     from molspec.commands.cli import app
 
-    program: Any = get_command(app)
+    whole = app.make_context("molspec", [], resilient_parsing=True)
     parts = ["# Commands\n"]
-    for name, command in program.commands.items():
-        text = command.get_help(command.make_context(name, ["--help"], resilient_parsing=True))
+    for name in app.list_commands(whole):
+        command = app.get_command(whole, name)
+        text = command.get_help(command.make_context(name, [], whole, resilient_parsing=True))
         parts.append(f"## molspec {name}\n\n```text\n{text.strip()}\n```\n")
     return "\n".join(parts)
 

@@ -68,7 +68,7 @@ def _environment_with(folder: Path, **versions: str) -> Path:
 
 def _would_install(folder: Path, torch_version: str) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("pip", reason="the environment was made without pip")
-    others = {"numpy": "9", "rdkit": "9999", "safetensors": "9", "tqdm": "9", "typer": "9"}
+    others = {"numpy": "9", "rdkit": "9999", "safetensors": "9", "tqdm": "9", "click": "9"}
     python = _environment_with(folder / "environment", torch=torch_version, **others)
     settings = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     command = ["pip", "--python", str(python), "install", "--dry-run", "--no-index"]

@@ -11,7 +11,7 @@ folder=build/gpu
 python=$PWD/$folder/python/bin/python
 if [[ ! -x $python ]] || ! "$python" -c 'import torch, numpy' 2> /dev/null; then
   "${PYTHON312:-python3.12}" -m venv "$folder/python"
-  "$python" -m pip install --quiet torch==2.11.0 numpy safetensors typer tqdm pybind11 \
+  "$python" -m pip install --quiet torch==2.11.0 numpy safetensors click tqdm pybind11 \
     scikit-build-core cmake ninja
 fi
 export PATH="$PWD/$folder/python/bin:$PATH"

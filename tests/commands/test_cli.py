@@ -237,7 +237,7 @@ def test_evaluate_refuses_other_settings(run: Run, loaded: Loaded, tmp_path: Pat
 
 
 WRONG_USE = {
-    "predcit": "No such command 'predcit'. Did you mean 'predict'?",
+    "predcit": "there is no command 'predcit'; did you mean predict?",
     "predict C --output ''": "'': No such file or directory",
     "evaluate absent.tsv": "absent.tsv: No such file or directory",
     "evaluate .": ".: Is a directory",
@@ -247,15 +247,14 @@ WRONG_USE = {
     "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
     "src, tgt",
     "evaluate table.tsv --offset 3": "there are no such rows in TABLE",
-    "evaluate table.tsv --limit 0": "limit is 0: expected at least 1",
+    "evaluate table.tsv --limit 0": "limit is 0: expected a whole number of at least 1",
     "evaluate table.tsv --n-best 0": "n_best is 0: expected a whole number of at least 1",
     "evaluate table.tsv --output table.tsv": "table.tsv holds something else than such an "
     "evaluation: take another file",
     "evaluate table.tsv --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
-    "predict C -n two": "Invalid value for '--n-best' / '-n': Input should be a valid integer, "
-    "unable to parse string as an integer, it is 'two'",
-    "predict C -f xyz": "Invalid value for '--format' / '-f': 'xyz' is not one of 'text', 'jsonl', "
-    "'csv', 'tsv', 'smi', 'rsmi', 'sdf', 'html'",
+    "predict C -n two": "n_best is 'two': expected a whole number of at least 1",
+    "predict C -f xyz": "format is 'xyz': expected one of text, jsonl, csv, tsv, smi, rsmi, sdf, "
+    "html",
     "predict": "give queries either as SMILES or by --input, FILE or -",
     "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
     "predict --input absent.smi": "absent.smi: No such file or directory",
@@ -387,8 +386,8 @@ def test_running_out_of_memory_gives_a_one_line_error(error: Exception, capfd: C
         raise RuntimeError("another")
 
 
-#: The modules of commands that `predict --help` needs; Typer converts values with pydantic.
-PREDICTING = {"cli", "flags", "jobs", "predicting"}
+#: The modules of commands that `predict --help` needs.
+PREDICTING = {"cli", "command", "flags", "jobs", "predicting"}
 NOT_FOR_HELP = {"torch", "rdkit", "numpy", "pydantic"}
 
 

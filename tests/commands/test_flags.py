@@ -6,25 +6,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-import typer
+from click.testing import CliRunner
 from pydantic import create_model
-from typer.testing import CliRunner
 
-from molspec.commands.flags import Given, ModelFlags, with_flags
+from molspec.commands.command import Given, argument, command
+from molspec.commands.flags import ModelFlags
 from molspec.common.fields import http_setting, setting
 from molspec.prediction.options import PredictOptions
 from tests.conftest import Run
 
 
 def test_a_command_gets_the_flags_of_its_groups() -> None:
-    app = typer.Typer()
     seen = []
 
-    @app.command()
-    @with_flags
-    def command(
-        name: Annotated[str, typer.Argument(help="A name.")],
-        count: Annotated[int, typer.Option(help="A count.")] = 1,
+    @command
+    def tried_command(
+        name: str = argument("A name."),
+        count: int = setting(1, "A count."),
         *,
         model: ModelFlags,
         options: PredictOptions,
@@ -33,8 +31,8 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
         seen.append((name, count, model, options))
 
     arguments = "it --count 2 --model a --model retro --n-best 5 --beam sbs --merge-duplicates"
-    assert CliRunner().invoke(app, arguments.split()).exit_code == 0
-    assert CliRunner().invoke(app, ["it"]).exit_code == 0
+    assert CliRunner().invoke(tried_command, arguments.split()).exit_code == 0
+    assert CliRunner().invoke(tried_command, ["it"]).exit_code == 0
     assert seen == [
         (
             "it",
@@ -44,7 +42,7 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
         ),
         ("it", 1, ModelFlags(), PredictOptions()),
     ]
-    shown = CliRunner().invoke(app, ["--help"]).stdout
+    shown = CliRunner().invoke(tried_command, ["--help"]).stdout
     for expected in ("What it does.", "--count", "--n-best", "--model", "A name."):
         assert expected in shown
 
@@ -71,13 +69,13 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ValueError, match="glow is 'red': expected one of dim, bright"):
         extended(glow="red")
 
-    app, seen = typer.Typer(), []
+    seen = []
 
-    def command(*, options: PredictOptions) -> None:
+    def tried_command(*, options: PredictOptions) -> None:
         seen.append(options)
 
-    command.__annotations__["options"] = extended
-    app.command()(with_flags(command))
+    tried_command.__annotations__["options"] = extended
+    app = command(tried_command)
     assert CliRunner().invoke(app, ["--glow", "dim", "-n", "3"]).exit_code == 0
     assert seen == [extended(3, glow="dim")]
     assert "How it shines." in CliRunner().invoke(app, ["--help"]).stdout
@@ -131,11 +129,10 @@ def test_an_option_of_one_value_given_twice_is_refused(
 
 
 def test_only_given_flags_are_passed_on() -> None:
-    app, seen = typer.Typer(), []
+    seen = []
 
-    @app.command()
-    @with_flags
-    def command(
+    @command
+    def app(
         *, given: Annotated[dict[str, Any], Given(PredictOptions, ("n_best", "drop_invalid"))]
     ) -> None:
         seen.append(given)

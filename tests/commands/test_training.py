@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from molspec import checkpoints
 from molspec.checkpoints import bundled
 from molspec.commands import cli
+from molspec.common.console import UsageError
 from molspec.training import sample
 from molspec.training.prepared import read
 from molspec.training.sample import CONFIG, FILE
@@ -22,6 +23,8 @@ TINY = {**CONFIG["model"], "d_model": 16, "feed_forward": 16}
 
 def run(*arguments: object) -> tuple[int, str]:
     result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, UsageError):  # of reading the arguments
+        return 2, str(result.exception)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, " ".join(result.output.split())

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from molspec.commands.flags import with_flags
+from molspec.commands.command import argument, command
 from molspec.common.console import print_out, value_errors_are_usage_errors
+from molspec.common.fields import setting
 from molspec.common.task import Task
 
 
-@with_flags
+@command
 def info_command(
-    model_name: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="A model; by default all bundled ones.")
-    ] = None,
+    model_name: str | None = argument(
+        "A model; by default all bundled ones.", None, metavar="MODEL"
+    ),
 ) -> None:
     """Show versions, the processor's kernels and models."""
     with value_errors_are_usage_errors():
@@ -28,32 +26,26 @@ def info_command(
             print_out("\n" + description.model(name))
 
 
-@with_flags
+@command
 def convert_command(
-    source: Annotated[str, typer.Argument(help="A bundled model, or a checkpoint of any format.")],
-    destination: Annotated[str, typer.Argument(help="The folder to write; it must not exist.")],
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="float32, float16 or bfloat16; by default the checkpoint's own."),
-    ] = None,
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="The vocabulary of a Chemformer, if several are beside it."),
-    ] = None,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            help="The text that the model reads, with {} for the query: 'Product:{}>>'; by default "
-            "the checkpoint's own."
-        ),
-    ] = None,
-    task: Annotated[
-        Task | None,
-        typer.Option(
-            help="Whether the model predicts reactants or products; by default what the checkpoint "
-            "says, which most formats do not."
-        ),
-    ] = None,
+    source: str = argument("A bundled model, or a checkpoint of any format."),
+    destination: str = argument("The folder to write; it must not exist."),
+    dtype: str | None = setting(
+        None, "float32, float16 or bfloat16; by default the checkpoint's own."
+    ),
+    vocabulary: Path | None = setting(
+        None, "The vocabulary of a Chemformer, if several are beside it."
+    ),
+    template: str | None = setting(
+        None,
+        "The text that the model reads, with {} for the query: 'Product:{}>>'; by default the "
+        "checkpoint's own.",
+    ),
+    task: Task | None = setting(
+        None,
+        "Whether the model predicts reactants or products; by default what the checkpoint says, "
+        "which most formats do not.",
+    ),
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
     with value_errors_are_usage_errors():
@@ -63,11 +55,9 @@ def convert_command(
         checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template, task)
 
 
-@with_flags
+@command
 def seal_command(
-    model: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A checkpoint folder in molspec's format.")
-    ],
+    model: Path = argument("A checkpoint folder in molspec's format.", metavar="FOLDER"),
 ) -> None:
     """Write a model's hash again, after you changed its files."""
     with value_errors_are_usage_errors():

@@ -3,84 +3,96 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from functools import cache
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import NoReturn
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
 
-from molspec.common.console import occupy_standard_streams, one_line_errors, print_err, print_out
-
-#: The module of each command, in the order of `molspec --help`.
-_MODULES = {
-    "predict": "predicting",
-    "score": "predicting",
-    "predict-parquet": "distributing",
-    "serve": "serving",
-    "plan": "planning",
-    "vary": "training",
-    "prepare": "training",
-    "train": "training",
-    "average": "training",
-    "distil": "heads",
-    "train-heads": "heads",
-    "train-drafter": "heads",
-    "evaluate": "evaluating",
-    "info": "checkpoints",
-    "convert": "checkpoints",
-    "seal": "checkpoints",
-}
-
-
-class _Commands(Mapping[str, Any]):
-    """Commands by name. Only the requested one is imported, so that its help is quick."""
-
-    def __getitem__(self, name: str) -> Any:
-        return _command(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
-
-    def __len__(self) -> int:
-        return len(_MODULES)
-
-
-@cache
-def _command(name: str) -> Any:
-    from molspec.commands.flags import Command
-
-    module = import_module(f"molspec.commands.{_MODULES[name]}")
-    program = _program()
-    program.command(name, cls=Command)(getattr(module, f"{name.replace('-', '_')}_command"))
-    return get_command(program)
-
-
-#: Characters of a wrong value that a message shows.
-_SHOWN = 40
-
-
-class _Program(TyperGroup):
-    """The command line, which imports commands when they are used."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{**settings, "commands": _Commands()})
-
-
-def _program(**settings: Any) -> typer.Typer:
-    return typer.Typer(
-        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings
-    )
-
-
-app = _program(
-    cls=_Program,
-    help="Run SMILES-to-SMILES transformers: fast, and exact to the bit.",
-    # Typer would import pydantic to convert the None of a --help that is not given.
-    context_settings={"default_map": {"help": False}},
+from molspec.common.console import (
+    UsageError,
+    occupy_standard_streams,
+    one_line_errors,
+    print_err,
+    print_out,
 )
+
+#: The commands and the module of each, by heading, in the order of `molspec --help`.
+_COMMANDS = {
+    "Ask a model": {
+        "predict": "predicting",
+        "plan": "planning",
+        "serve": "serving",
+        "score": "predicting",
+        "predict-parquet": "distributing",
+    },
+    "Judge a model": {"evaluate": "evaluating", "info": "checkpoints"},
+    "Make a model": {
+        "prepare": "training",
+        "train": "training",
+        "average": "training",
+        "vary": "training",
+        "convert": "checkpoints",
+        "seal": "checkpoints",
+    },
+    "Make it faster": {"distil": "heads", "train-heads": "heads", "train-drafter": "heads"},
+}
+_MODULES = {name: module for group in _COMMANDS.values() for name, module in group.items()}
+
+
+class _Program(click.Group):
+    """The command line. Only the requested command is imported, so that its help is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return [*_MODULES]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """The command. Raises UsageError if there is none of this name."""
+        if cmd_name not in _MODULES:
+            similar = get_close_matches(cmd_name, _MODULES, n=1)
+            hint = f"; did you mean {similar[0]}?" if similar else ": see molspec --help"
+            raise UsageError(f"there is no command {cmd_name!r}{hint}")
+        module = import_module(f"molspec.commands.{_MODULES[cmd_name]}")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their headings."""
+        width = max(map(len, _MODULES))
+        for heading, names in _COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), self.get_command(ctx, name).get_short_help_str(70))
+                        for name in names
+                    ]
+                )
+
+
+def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted:
+        from molspec import __version__
+
+        with one_line_errors():
+            print_out(f"molspec {__version__}")
+        context.exit()
+
+
+@click.group(cls=_Program, invoke_without_command=True)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Run SMILES-to-SMILES transformers: fast, and exact to the bit."""
+    if context.invoked_subcommand is None:
+        with one_line_errors():
+            print_out(context.get_help())
 
 
 def main() -> NoReturn:
@@ -89,44 +101,9 @@ def main() -> NoReturn:
     try:
         with one_line_errors():
             status = app(prog_name="molspec", standalone_mode=False)
-    except typer.Exit as error:
-        status = error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except click.Abort:
         status = 130
-    except Exception as error:
-        # A wrong option. Typer's class for it has moved between versions, this method has not.
-        if not hasattr(error, "format_message"):
-            raise
-        print_err(_told(error, error.format_message()))
+    except click.ClickException as error:
+        print_err(error.format_message())
         status = 2
     sys.exit(status)
-
-
-def _told(error: Exception, message: str) -> str:
-    """The message, with the value of a wrong number: pydantic, which reads them, leaves it out."""
-    if (errors := getattr(error.__cause__ or error.__context__, "errors", None)) is None:
-        return message
-    shown = repr(str(errors()[0]["input"])[:_SHOWN])
-    message = message.replace(": Value error,", ":").removesuffix(".")
-    return message if shown in message else f"{message}, it is {shown}"
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from molspec import __version__
-
-        with one_line_errors():
-            print_out(f"molspec {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _options(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        with one_line_errors():
-            print_out(context.get_help())

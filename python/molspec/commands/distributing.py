@@ -10,11 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import typer
-
 from molspec.commands import jobs
-from molspec.commands.flags import Given, InputFlags, ModelFlags, Raw, with_flags
+from molspec.commands.command import Given, argument, command
+from molspec.commands.flags import RAW, InputFlags, ModelFlags
 from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.common.fields import setting
 from molspec.common.journal import open_alone, write_whole
 from molspec.prediction.options import PredictOptions
 
@@ -22,18 +22,18 @@ from molspec.prediction.options import PredictOptions
 _MARK = ".molspec"
 
 
-@with_flags
+@command
 def predict_parquet_command(
-    source: Annotated[Path, typer.Argument(help="A Parquet file, or a folder of them.")],
-    output: Annotated[Path, typer.Argument(help="Folder for the rows with their predictions.")],
-    workers: Annotated[int, typer.Option(min=1, help="Processes; on cuda each has a GPU.")] = 1,
-    block_rows: Annotated[int, typer.Option(min=1, help="Rows a worker takes at a time.")] = 1024,
+    source: Path = argument("A Parquet file, or a folder of them."),
+    output: Path = argument("Folder for the rows with their predictions."),
+    workers: int = setting(1, "Processes; on cuda each has a GPU."),
+    block_rows: int = setting(1024, "Rows a worker takes at a time."),
     *,
     queries: Annotated[dict[str, Any], Given(InputFlags, ("column", "keep_salts"))],
     model: ModelFlags,
     options: PredictOptions,
-    raw: Raw = False,
-) -> None:
+    raw: bool = RAW,
+) -> int:
     """Predict for rows of Parquet files on a Ray cluster.
 
     RAY_ADDRESS names the cluster; without it, this machine is the cluster. All of its machines must
@@ -77,7 +77,7 @@ def predict_parquet_command(
         print_err(
             f"{count - failed} of {count} rows answered, {failed} failed, in {seconds:.1f} s{why}"
         )
-    raise typer.Exit(1 if failed else 0)
+    return 1 if failed else 0
 
 
 def _is_written(output: Path, unfinished: Path, settings: str) -> bool:

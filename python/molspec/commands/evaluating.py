@@ -7,19 +7,11 @@ import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from molspec.commands import jobs
-from molspec.commands.flags import (
-    ModelFlags,
-    ProcessesFlag,
-    QueryColumn,
-    Table,
-    TargetColumn,
-    with_flags,
-)
+from molspec.commands.command import command
+from molspec.commands.flags import PROCESSES, QUERY_COLUMN, TABLE, TARGET_COLUMN, ModelFlags
 from molspec.common.console import (
     UsageError,
     check_standard_output,
@@ -29,34 +21,32 @@ from molspec.common.console import (
     told,
     value_errors_are_usage_errors,
 )
+from molspec.common.fields import setting
 from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
 
 
-@with_flags
+@command
 def evaluate_command(
-    table_path: Table,
-    query_column: QueryColumn = None,
-    target_column: TargetColumn = None,
-    by: Annotated[
-        str | None, typer.Option(help="Report the accuracy for each value of this column too.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Output file, a line for each query; an interrupted run resumes."),
-    ] = None,
-    offset: Annotated[int, typer.Option(help="Rows to skip at the beginning.")] = 0,
-    limit: Annotated[int | None, typer.Option(help="Maximum rows to read.")] = None,
-    summary_format: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="Format of the summary.")
-    ] = "text",
-    processes: ProcessesFlag = "1",
+    table_path: Path = TABLE,
+    query_column: str | None = QUERY_COLUMN,
+    target_column: str | None = TARGET_COLUMN,
+    by: str | None = setting(None, "Report the accuracy for each value of this column too."),
+    output: Path | None = setting(
+        None, "Output file, a line for each query; an interrupted run resumes."
+    ),
+    offset: int = setting(0, "Rows to skip at the beginning.", least=0),
+    limit: int | None = setting(None, "Maximum rows to read."),
+    summary_format: Literal["text", "json"] = setting(
+        "text", "Format of the summary.", flags=("--format",)
+    ),
+    processes: str = PROCESSES,
     *,
     model: ModelFlags,
     options: PredictOptions,
-) -> None:
+) -> int:
     """Measure accuracy and cost on queries with targets."""
     check_standard_output()  # before hours of work
     from molspec.evaluation import Evaluation, PairTable, Settings
@@ -70,7 +60,7 @@ def evaluate_command(
         with nullcontext() if output is None else resumable():
             _work_off(evaluation.run(loaded, count), evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
-    raise typer.Exit(1 if evaluation.summary.failed else 0)
+    return 1 if evaluation.summary.failed else 0
 
 
 def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:

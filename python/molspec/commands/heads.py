@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from molspec.commands.flags import Given, with_flags
+from molspec.commands.command import Given, argument, command
+from molspec.commands.flags import TRAINING_OUTPUT
 from molspec.commands.training import failures, read_model
 from molspec.common.console import counted, print_out, resumable
+from molspec.common.fields import setting
 from molspec.model.spec import HeadsSpec
 from molspec.training.config import DrafterConfig, HeadsConfig, SpecDrafterConfig
 
@@ -25,21 +25,19 @@ _TRIED = 500
 _TRIED_NODES = 16
 
 # Arguments that these commands share.
-ModelArgument = Annotated[str, typer.Argument(help="product, retro, or the path of a checkpoint.")]
-OutputOption = Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")]
-Pairs = Annotated[int, typer.Option(min=1, help="Maximum answers to train on.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads on the CPU.")]
+_MODEL = argument("product, retro, or the path of a checkpoint.")
+_DATA = setting(MISSING, "A folder that `prepare` or `distil` wrote.")
+_PAIRS = "Maximum answers to train on."
+_THREADS = setting(1, "Threads on the CPU.")
 
 
-@with_flags
+@command
 def distil_command(
-    model: ModelArgument,
-    data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
-    output: OutputOption,
-    pairs: Annotated[
-        int, typer.Option(min=1, help="Maximum sources to answer, evenly spread.")
-    ] = 100_000,
-    threads: Threads = 1,
+    model: str = _MODEL,
+    data: Path = _DATA,
+    output: Path = TRAINING_OUTPUT,
+    pairs: int = setting(100_000, "Maximum sources to answer, evenly spread."),
+    threads: int = _THREADS,
 ) -> None:
     """Write a model's answers as training data. A smaller model can learn from them."""
     with failures(), resumable():
@@ -55,15 +53,16 @@ def distil_command(
     print_out(f"{len(made.train)} pairs of sources and answers of {model} written to {output}")
 
 
-@with_flags
+@command
 def train_heads_command(
-    model: ModelArgument,
-    data: Annotated[Path, typer.Option(help="A folder that `prepare` wrote.")],
-    output: OutputOption,
+    model: str = _MODEL,
+    data: Path = _DATA,
+    output: Path = TRAINING_OUTPUT,
+    pairs: int = setting(20_000, _PAIRS),
+    threads: int = _THREADS,
+    *,
     form: HeadsSpec,
     settings: Annotated[dict[str, Any], Given(HeadsConfig)],
-    pairs: Pairs = 20_000,
-    threads: Threads = 1,
 ) -> None:
     """Train draft heads for a model. They do not change its answers.
 
@@ -78,14 +77,15 @@ def train_heads_command(
         _train(HeadsTrainer, config, model, data, output, pairs, threads)
 
 
-@with_flags
+@command
 def train_drafter_command(
-    model: ModelArgument,
-    data: Annotated[Path, typer.Option(help="A folder that `prepare` or `distil` wrote.")],
-    output: OutputOption,
+    model: str = _MODEL,
+    data: Path = _DATA,
+    output: Path = TRAINING_OUTPUT,
+    pairs: int = setting(100_000, _PAIRS),
+    threads: int = _THREADS,
+    *,
     settings: Annotated[dict[str, Any], Given(SpecDrafterConfig)],
-    pairs: Pairs = 100_000,
-    threads: Threads = 1,
 ) -> None:
     """Train a Spec-Drafter for a model. It does not change its answers.
 

@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from molspec import __version__, files
 from molspec.commands import jobs
+from molspec.commands.command import argument, command
 from molspec.commands.flags import (
+    FORMAT,
+    FORMAT_FLAGS,
+    PROCESSES,
     InputFlags,
     ModelFlags,
     OutputFlags,
-    ProcessesFlag,
     StockFlags,
-    with_flags,
+    StockMatch,
 )
 from molspec.common.console import (
     STANDARD,
@@ -27,7 +28,7 @@ from molspec.common.console import (
     print_err,
     value_errors_are_usage_errors,
 )
-from molspec.common.fields import check_count, setting
+from molspec.common.fields import setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import OUTCOMES, Plan, SearchLimits
 
@@ -51,56 +52,41 @@ class RetroFlags(ModelFlags):
 class PlanFlags(OutputFlags):
     """The output of plans and its format."""
 
-    output_form: Annotated[
-        Literal["text", "jsonl", "trees", "csv", "html"] | None,
-        typer.Option(
-            "--format", "-f", help="Output format; by default from the output's name, else text."
-        ),
-    ] = None  # type: ignore[assignment]  # other formats than those of answers
+    output_form: Literal["text", "jsonl", "trees", "csv", "html"] | None = setting(  # type: ignore[assignment]
+        None, FORMAT, flags=FORMAT_FLAGS
+    )
 
 
-@with_flags
+@command
 def plan_command(
-    targets: Annotated[list[str] | None, typer.Argument(help="Targets.", metavar="TARGET")] = None,
-    stock: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Purchasable molecules: a file of SMILES and names, or a table; may be repeated."
-        ),
-    ] = None,
-    match: Annotated[
-        Literal["exact", "inchikey", "no-stereo", "tautomer"] | None,
-        typer.Option(
-            help="How molecules match the stock: exact (canonical SMILES), inchikey, no-stereo "
-            "(InChIKey without stereo), tautomer. By default exact; inchikey for InChIKeys."
-        ),
-    ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="End a search at its first route, as --routes 1 does.")
-    ] = False,
-    n_best: Annotated[
-        int, typer.Option("--n-best", "-n", help="Reactions for each molecule.")
-    ] = 10,
-    algorithm: Annotated[
-        Literal["retro-star", "mcts"], typer.Option(help="Search algorithm of Syntheseus.")
-    ] = "retro-star",
-    cache: Annotated[
-        Path | None, typer.Option(help="Prediction cache (SQLite file), reused by later searches.")
-    ] = None,
+    targets: list[str] | None = argument("Targets.", None, metavar="TARGET"),
+    stock: list[Path] | None = setting(
+        None, "Purchasable molecules: a file of SMILES and names, or a table; may be repeated."
+    ),
+    match: StockMatch | None = setting(
+        None,
+        "How molecules match the stock: exact (canonical SMILES), inchikey, no-stereo (InChIKey "
+        "without stereo), tautomer. By default exact; inchikey for InChIKeys.",
+    ),
+    first: bool = setting(False, "End a search at its first route, as --routes 1 does."),
+    n_best: int = setting(10, "Reactions for each molecule.", most=1000, flags=("--n-best", "-n")),
+    algorithm: Literal["retro-star", "mcts"] = setting(
+        "retro-star", "Search algorithm of Syntheseus."
+    ),
+    cache: Path | None = setting(None, "Prediction cache (SQLite file), reused by later searches."),
     *,
     limits: SearchLimits,
     output: PlanFlags,
-    processes: ProcessesFlag = "1",
+    processes: str = PROCESSES,
     source: InputFlags,
     columns: StockFlags,
     model: RetroFlags,
-) -> None:
+) -> int:
     """Find routes from purchasable molecules to targets. Syntheseus searches."""
     with value_errors_are_usage_errors():
         jobs.check_queries(targets, source, "targets")
         if not stock:
             raise UsageError("give --stock, the file of purchasable molecules")
-        check_count("n_best", n_best)
         with extra("plan", "planning"):
             import syntheseus  # noqa: F401
         from molspec.planners import formats
@@ -171,7 +157,7 @@ def plan_command(
             failed = lambda target: Plan(target[0], target[1], error=DIED)  # noqa: E731
             return in_processes(work, targets, count, failed, piece=1)
 
-        status = jobs.run(
+        return jobs.run(
             results,
             queries,
             plan,
@@ -183,7 +169,6 @@ def plan_command(
             outcome=lambda plan: plan.outcome,
             outcomes=OUTCOMES,
         )
-    raise typer.Exit(status)
 
 
 def _digest(stock: Stock) -> str:

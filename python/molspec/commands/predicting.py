@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from molspec import __version__, files
 from molspec.commands import jobs
+from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import (
-    CopyColumn,
-    Given,
+    COPY_COLUMN,
+    PROCESSES,
+    QUERY_COLUMN,
+    RAW,
+    TABLE,
+    TARGET_COLUMN,
     InputFlags,
     ModelFlags,
     OutputFlags,
     PredictionFlags,
-    ProcessesFlag,
-    QueryColumn,
-    Raw,
-    Table,
-    TargetColumn,
-    with_flags,
 )
 from molspec.common.console import STANDARD, UsageError, print_err, value_errors_are_usage_errors
+from molspec.common.fields import setting
 from molspec.common.workers import usable_cores
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.prediction.options import PredictOptions
@@ -38,19 +39,18 @@ if TYPE_CHECKING:
 _MANY_ROWS = 3000
 
 
-@with_flags
+@command
 def predict_command(
-    smiles: Annotated[list[str] | None, typer.Argument(help="Queries.", metavar="SMILES")] = None,
+    smiles: list[str] | None = argument("Queries.", None, metavar="SMILES"),
     *,
     source: InputFlags,
     output: PredictionFlags,
     model: ModelFlags,
     options: PredictOptions,
-    raw: Raw = False,
-    processes: ProcessesFlag = "1",
-    copy_column: CopyColumn = None,
-    context: typer.Context,
-) -> None:
+    raw: bool = RAW,
+    processes: str = PROCESSES,
+    copy_column: list[str] | None = COPY_COLUMN,
+) -> int:
     """Predict for every query, in order. The same command resumes an interrupted run."""
     with value_errors_are_usage_errors():
         count = jobs.process_count(processes)
@@ -60,7 +60,7 @@ def predict_command(
     with files.open_sources(source.input_names, source.input_form, smiles or ()) as opened:
         with value_errors_are_usage_errors():
             loaded = jobs.load_model(model)
-            given = context.get_parameter_source("batch_size")
+            given = click.get_current_context().get_parameter_source("batch_size")
             if source.input_names and given is not None and given.name == "DEFAULT":
                 from molspec.prediction.strategy import batch_of_files
 
@@ -99,7 +99,7 @@ def predict_command(
             "hint: every query is a single molecule, and this model predicts what reactants "
             "give; -m retro predicts the reactants of a product"
         )
-    raise typer.Exit(status)
+    return status
 
 
 class _Counted:
@@ -122,25 +122,23 @@ class _Counted:
             yield query
 
 
-@with_flags
+@command
 def score_command(
-    table_path: Table,
-    query_column: QueryColumn = None,
-    target_column: TargetColumn = None,
+    table_path: Path = TABLE,
+    query_column: str | None = QUERY_COLUMN,
+    target_column: str | None = TARGET_COLUMN,
     *,
     output: OutputFlags,
-    aligned: Annotated[
-        bool | None,
-        typer.Option(
-            "--aligned/--plain",
-            help="Score each target's molecule in the model's spelling, or the target as it is "
-            "spelt; by default aligned for models of root-aligned SMILES.",
-        ),
-    ] = None,
-    processes: ProcessesFlag = "1",
+    aligned: bool | None = setting(
+        None,
+        "Score each target's molecule in the model's spelling, or the target as it is spelt; by "
+        "default aligned for models of root-aligned SMILES.",
+        flags=("--aligned/--plain",),
+    ),
+    processes: str = PROCESSES,
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
-) -> None:
+) -> int:
     """Compute how probable each target of a table is."""
     from molspec.evaluation import PairTable
     from molspec.prediction.config import model_settings
@@ -170,8 +168,7 @@ def score_command(
 
     answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)
     queries = (Query(row.query, row.name, target=row.target) for row in table)
-    status = jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
-    raise typer.Exit(status)
+    return jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
 
 
 def _results(

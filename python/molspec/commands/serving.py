@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
-from molspec.commands.flags import Given, ModelFlags, StockFlags, with_flags
+from molspec.commands.command import Given, command
+from molspec.commands.flags import ModelFlags, StockFlags, StockMatch
 from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.common.fields import setting
 from molspec.common.workers import MOST
 from molspec.server.limits import Limits
 
@@ -23,63 +23,42 @@ _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _ORIGIN = re.compile(r"https?://[a-z0-9.\[\]:-]+(?<!:80)(?<!:443)")
 
 
-@with_flags
+@command
 def serve_command(
-    models: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME[=PATH]",
-            help="A bundled model, a checkpoint, or a name and its checkpoint; A+B averages two. "
-            "By default all bundled models.",
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="0.0.0.0 accepts connections from other machines.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 takes any free port.")
-    ] = 8000,
-    processes: Annotated[
-        int, typer.Option(min=1, max=MOST, help="Processes with the models, on one port.")
-    ] = 1,
-    batch_size: Annotated[int, typer.Option(min=1, help="Queries decoded together.")] = 32,
-    api_key_file: Annotated[
-        Path | None, typer.Option(help="File of keys, one on each line; requests need one of them.")
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A name by which clients reach the server; may be repeated. On 127.0.0.1 that "
-            "and localhost are always allowed; elsewhere every name is unless you give some."
-        ),
-    ] = None,
-    allowed_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An origin such as https://lims.example.org, whose pages may call the server from "
-            "a browser; may be repeated. * is every one, and is refused with keys."
-        ),
-    ] = None,
-    stock: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Purchasable molecules, a file as of plan, may be repeated: the page marks them, "
-            "and plans with them where molspec[planning] is installed."
-        ),
-    ] = None,
-    match: Annotated[
-        Literal["exact", "inchikey", "no-stereo", "tautomer"] | None,
-        typer.Option(help="How molecules match the stock, as of plan."),
-    ] = None,
-    log_level: Annotated[
-        Literal["error", "warning", "info", "debug"],
-        typer.Option(help="What is logged to standard error."),
-    ] = "warning",
-    access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log a line for each request, without its body.")
-    ] = False,
+    models: list[str] | None = setting(
+        None,
+        "A bundled model, a checkpoint, or a name and its checkpoint; A+B averages two. By default "
+        "all bundled models.",
+        flags=("--model", "-m"),
+        metavar="NAME[=PATH]",
+    ),
+    host: str = setting("127.0.0.1", "0.0.0.0 accepts connections from other machines."),
+    port: int = setting(8000, "Port; 0 takes any free port.", least=0, most=65535),
+    processes: int = setting(1, "Processes with the models, on one port.", most=MOST),
+    batch_size: int = setting(32, "Queries decoded together."),
+    api_key_file: Path | None = setting(
+        None, "File of keys, one on each line; requests need one of them."
+    ),
+    allowed_host: list[str] | None = setting(
+        None,
+        "A name by which clients reach the server; may be repeated. On 127.0.0.1 that and "
+        "localhost are always allowed; elsewhere every name is unless you give some.",
+    ),
+    allowed_origin: list[str] | None = setting(
+        None,
+        "An origin such as https://lims.example.org, whose pages may call the server from a "
+        "browser; may be repeated. * is every one, and is refused with keys.",
+    ),
+    stock: list[Path] | None = setting(
+        None,
+        "Purchasable molecules, a file as of plan, may be repeated: the page marks them, and plans "
+        "with them where molspec[planning] is installed.",
+    ),
+    match: StockMatch | None = setting(None, "How molecules match the stock, as of plan."),
+    log_level: Literal["error", "warning", "info", "debug"] = setting(
+        "warning", "What is logged to standard error."
+    ),
+    access_log: bool = setting(False, "Log a line for each request, without its body."),
     *,
     columns: StockFlags,
     model: Annotated[dict[str, Any], Given(ModelFlags, ("device", "dtype", "threads"))],

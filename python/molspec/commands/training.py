@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from molspec.commands.flags import Given, with_flags
+from molspec.commands.command import Given, argument, command
+from molspec.commands.flags import TRAINING_OUTPUT
 from molspec.common.console import (
     print_err,
     print_logs,
@@ -18,6 +17,7 @@ from molspec.common.console import (
     resumable,
     value_errors_are_usage_errors,
 )
+from molspec.common.fields import setting
 from molspec.common.workers import MOST
 from molspec.training.config import PrepareOptions, TrainConfig
 
@@ -27,19 +27,13 @@ if TYPE_CHECKING:
     from molspec.training.sieve import Judge
 
 
-@with_flags
+@command
 def vary_command(
-    files: Annotated[
-        list[Path], typer.Argument(help="Files of mapped reactions: tables or lines.")
-    ],
-    count: Annotated[int, typer.Option(min=1, help="Variations of each reaction, at most.")] = 5,
-    reaction_column: Annotated[
-        str | None, typer.Option(help="Column of reaction SMILES; found if not given.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random changes.")] = 0,
-    workers: Annotated[
-        int, typer.Option(min=1, max=MOST, help="Processes; the output stays the same.")
-    ] = 1,
+    files: list[Path] = argument("Files of mapped reactions: tables or lines."),
+    count: int = setting(5, "Variations of each reaction, at most."),
+    reaction_column: str | None = setting(None, "Column of reaction SMILES; found if not given."),
+    seed: int = setting(0, "Seed of the random changes.", least=0),
+    workers: int = setting(1, "Processes; the output stays the same.", most=MOST),
 ) -> None:
     """Print variations of reactions, as further training data.
 
@@ -70,24 +64,20 @@ def vary_command(
     print_err(f"{sum(counts)} variations of {varied} of {len(counts)} reactions")
 
 
-@with_flags
+@command
 def prepare_command(
-    files: Annotated[list[Path], typer.Argument(help="Files of reactions: tables or lines.")],
-    output: Annotated[Path, typer.Option(help="Output folder; an interrupted run resumes.")],
+    files: list[Path] = argument("Files of reactions: tables or lines."),
+    output: Path = TRAINING_OUTPUT,
+    validation: list[Path] | None = setting(None, "Files of validation reactions."),
+    exclude: list[Path] | None = setting(None, "Files (test sets) whose products are left out."),
+    vocabulary: str | None = setting(
+        None, "Take the vocabulary of this model, to train it further."
+    ),
+    judge: str | None = setting(
+        None, "A model whose probabilities select reactions; see --max-nats."
+    ),
+    *,
     options: PrepareOptions,
-    validation: Annotated[
-        list[Path] | None, typer.Option(help="Files of validation reactions.")
-    ] = None,
-    exclude: Annotated[
-        list[Path] | None, typer.Option(help="Files (test sets) whose products are left out.")
-    ] = None,
-    vocabulary: Annotated[
-        str | None, typer.Option(help="Take the vocabulary of this model, to train it further.")
-    ] = None,
-    judge: Annotated[
-        str | None,
-        typer.Option(help="A model whose probabilities select reactions; see --max-nats."),
-    ] = None,
 ) -> None:
     """Make tokenised training pairs from reaction files. Bad rows are left out and listed."""
     with failures(), resumable():
@@ -126,25 +116,21 @@ def _summary(description: dict[str, Any]) -> Iterator[str]:
         yield f"rejected: {count} x {reason}"
 
 
-@with_flags
+@command
 def train_command(
-    output: Annotated[Path, typer.Option(help="Output folder; an interrupted training resumes.")],
+    output: Path = TRAINING_OUTPUT,
+    data: list[Path] | None = setting(
+        None, "Folders that `prepare` wrote; validation uses the first."
+    ),
+    sample: bool = setting(False, "Train a tiny model on 2,000 bundled reactions."),
+    config: Path | None = setting(None, "JSON file of settings."),
+    start: str | None = setting(None, "A model to train further."),
+    anyway: bool = setting(False, "Train even if the minutes are too few to learn from."),
+    ngram: bool = setting(True, "Make the n-gram model that drafts."),
+    device: str | None = setting(None, "cuda or cpu."),
+    threads: int | None = setting(None, "Threads on the CPU."),
+    *,
     settings: Annotated[dict[str, Any], Given(TrainConfig)],
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(help="Folders that `prepare` wrote; validation uses the first."),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Train a tiny model on 2,000 bundled reactions.")
-    ] = False,
-    config: Annotated[Path | None, typer.Option(help="JSON file of settings.")] = None,
-    start: Annotated[str | None, typer.Option(help="A model to train further.")] = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Train even if the minutes are too few to learn from.")
-    ] = False,
-    ngram: Annotated[bool, typer.Option(help="Make the n-gram model that drafts.")] = True,
-    device: Annotated[str | None, typer.Option(help="cuda or cpu.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads on the CPU.")] = None,
 ) -> None:
     """Train a model. The same command resumes an interrupted training.
 
@@ -188,15 +174,11 @@ def _print_outcome(outcome: Outcome) -> None:
     print_out(f"the model is {outcome.model}")
 
 
-@with_flags
+@command
 def average_command(
-    models: Annotated[
-        list[str], typer.Argument(help="Names or folders of models with the same start.")
-    ],
-    output: Annotated[str, typer.Option(help="The folder to write; it must not exist.")],
-    share: Annotated[
-        list[float] | None, typer.Option(help="Weight of each model in the mean, in their order.")
-    ] = None,
+    models: list[str] = argument("Names or folders of models with the same start."),
+    output: str = setting(MISSING, "The folder to write; it must not exist."),
+    share: list[float] | None = setting(None, "Weight of each model in the mean, in their order."),
 ) -> None:
     """Write the mean of several models' weights. It is often better than each of them."""
     with failures():
@@ -279,4 +261,4 @@ def failures() -> Iterator[None]:
             yield
     except RuntimeError as error:
         print_err(str(error))
-        raise typer.Exit(1) from error
+        raise SystemExit(1) from error

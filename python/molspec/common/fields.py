@@ -26,9 +26,10 @@ def setting(
     most: float | None = None,
     flags: tuple[str, ...] = (),
     joint: str = "",
+    metavar: str = "",
     http: bool = False,
 ) -> Any:
-    """A field of a dataclass, like `dataclasses.field`.
+    """A field of a dataclass, like `dataclasses.field`, or the default of a command's parameter.
 
     help: its description, in a line. more: further sentences.
     group: its heading.
@@ -36,11 +37,12 @@ def setting(
         float at least 0.
     flags: its names on the command line, if they differ from its own.
     joint: what joins its texts on the command line, where it may be repeated.
+    metavar: what the command line's help calls its value, if not by its type.
     http: whether a request to the server may set it.
     """
     about = {"help": help, "more": more, "group": group, "flags": flags, "joint": joint}
     bounds = {"least": least, "above": above, "most": most}
-    return field(default=default, metadata={**about, **bounds, "http": http})
+    return field(default=default, metadata={**about, **bounds, "metavar": metavar, "http": http})
 
 
 #: A setting that a request to the server may have too.
@@ -69,7 +71,7 @@ def check_fields(settings: object) -> None:
     for name, default, each, hint in _checked(kind):
         value = values[name]
         if value is not default:  # the default is valid, and the usual value
-            _check(settings, each, value, hint)
+            object.__setattr__(settings, name, checked(name, value, hint, each.metadata))
 
 
 @lru_cache
@@ -77,29 +79,32 @@ def _checked(kind: Any) -> list[tuple[str, Any, Field[Any], Any]]:
     return [(each.name, each.default, each, hints(kind)[each.name]) for each in fields(kind)]
 
 
-def _check(settings: object, each: Field[Any], value: Any, hint: Any) -> None:
+def checked(name: str, value: Any, hint: Any, about: Mapping[str, Any]) -> Any:
+    """The value of a setting, a NumPy number as Python's.
+
+    Raises ValueError that names the setting, the value and what was expected.
+    """
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
-        return
+        return value
     if known := choices(hint):
         if value not in known:
             expected = ", ".join(map(str, known))
-            raise ValueError(f"{each.name} is {value!r}: expected one of {expected}")
+            raise ValueError(f"{name} is {value!r}: expected one of {expected}")
     elif bool in kinds:
         if not isinstance(value, bool):
             expected = "True, False or None" if NoneType in kinds else "True or False"
-            raise ValueError(f"{each.name} is {value!r}: expected {expected}")
+            raise ValueError(f"{name} is {value!r}: expected {expected}")
     elif int in kinds:
-        least, most = each.metadata.get("least"), each.metadata.get("most")
-        count = check_count(each.name, value, most, 1 if least is None else int(least))
-        object.__setattr__(settings, each.name, count)
+        least, most = about.get("least"), about.get("most")
+        return check_count(name, value, most, 1 if least is None else int(least))
     elif float in kinds:
-        above, most, least = (each.metadata.get(name) for name in ("above", "most", "least"))
-        check_number(each.name, value, math.inf if most is None else most, above, least or 0)
-        # Equal settings have the same JSON values.
-        object.__setattr__(settings, each.name, float(value))
+        above, most, least = (about.get(bound) for bound in ("above", "most", "least"))
+        check_number(name, value, math.inf if most is None else most, above, least or 0)
+        return float(value)  # equal settings have the same JSON values
     elif {*kinds} <= {str, NoneType} and not isinstance(value, str):
-        raise ValueError(f"{each.name} is {value!r}: expected text")
+        raise ValueError(f"{name} is {value!r}: expected text")
+    return value
 
 
 def _is_number(value: Any) -> bool:
