@@ -21,10 +21,10 @@ import torch
 
 from molspec.checkpoints.checkpoint import CheckpointError
 
-#: Items of a tuple, with those of the tuples in it, of all keys and arguments of calls, and
-#: containers: hashes and copies could take for ever, as few bytes may refer to one object many
-#: times.
+#: Containers, and objects that are used again with their items: hashes and copies could take for
+#: ever, as few bytes may refer to one object many times.
 _MOST_ITEMS = 5_000_000
+_CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def _rebuild_tensor(storage: Any, offset: Any, size: Any, *rest: Any) -> torch.Tensor:
@@ -91,40 +91,17 @@ class _Unpickler(pickle._Unpickler):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._tuples: dict[int, tuple[int, Any]] = {}
-        self._passed = 0
+        self._left = _MOST_ITEMS
         self._kinds: dict[tuple[str, str], type[Inert]] = {}
 
-    def weigh(self) -> None:
-        """Count the items of the tuple that was made last."""
-        made = self.stack[-1]
-        items = len(made) + sum(self._tuples.get(id(each), (0,))[0] for each in made)
-        if items > _MOST_ITEMS:
-            raise pickle.UnpicklingError("nested tuples of too many items")
-        self._tuples[id(made)] = items, made  # which lives, so that no other has its id
-
-    def count(self, arguments: Any = None) -> None:
-        """Count the items of the arguments of a call, by default those on the stack."""
-        arguments = self.stack[-1] if arguments is None else arguments
-        sized = (each for each in arguments if isinstance(each, list | tuple | dict | set))
-        self._pass(sum(map(len, sized)))
-
-    def count_made(self) -> None:
-        """Count a container, which takes a hundred times the bytes that make it."""
-        self._pass(1)
-
-    def count_key(self) -> None:
-        """Count the items of a key, which is hashed now."""
-        self._pass(sum(self._tuples.get(id(each), (0,))[0] for each in self.stack[-2:-1]))
-
-    def count_keys(self) -> None:
-        """Count those of several keys, or of items of a set."""
-        self._pass(sum(self._tuples.get(id(each), (0,))[0] for each in self.stack))
-
-    def _pass(self, items: int) -> None:
-        self._passed += items
-        if self._passed > _MOST_ITEMS:
-            raise pickle.UnpicklingError("too many items")
+    def count(self, found: Any) -> None:
+        """Count an object and the items of its tuples, which its hash visits."""
+        self._left -= 1 + (len(found) if isinstance(found, _CONTAINERS) else 0)
+        if self._left < 0:
+            raise pickle.UnpicklingError("too many containers, or objects that are used again")
+        if isinstance(found, tuple):
+            for item in found:
+                self.count(item)
 
     def load_bytearray(self) -> None:
         """Read bytes as far as there are any: Python's own first takes the memory for all."""
@@ -134,10 +111,6 @@ class _Unpickler(pickle._Unpickler):
         if len(found) < size:
             raise pickle.UnpicklingError("bytes that end too early")
         self.stack.append(found)
-
-    def _instantiate(self, kind: Any, arguments: Any) -> None:
-        self.count(arguments)
-        super()._instantiate(kind, arguments)  # type: ignore[misc]
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _ALLOWED:
@@ -149,24 +122,21 @@ class _Unpickler(pickle._Unpickler):
         return self._kinds[module, name]
 
 
-def _before(check: Callable[[Any], None], step: Callable[[Any], None]) -> Callable[[Any], None]:
-    def checked(unpickler: Any) -> None:
-        check(unpickler)
+def _counted(step: Callable[[Any], None]) -> Callable[[Any], None]:
+    def counted(unpickler: Any) -> None:
         step(unpickler)
+        unpickler.count(unpickler.stack[-1])
 
-    return checked
+    return counted
 
 
 _steps = _Unpickler.dispatch
-for _code in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
-    _steps[_code[0]] = _before(_steps[_code[0]], _Unpickler.weigh)
-for _code in (pickle.EMPTY_SET, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.LIST, pickle.DICT):
-    _steps[_code[0]] = _before(_Unpickler.count_made, _steps[_code[0]])
-_steps[pickle.SETITEM[0]] = _before(_Unpickler.count_key, _steps[pickle.SETITEM[0]])
-for _code in (pickle.SETITEMS, pickle.ADDITEMS, pickle.FROZENSET, pickle.DICT):
-    _steps[_code[0]] = _before(_Unpickler.count_keys, _steps[_code[0]])
 _steps[pickle.BYTEARRAY8[0]] = _Unpickler.load_bytearray
-_steps[pickle.REDUCE[0]] = _before(_Unpickler.count, _steps[pickle.REDUCE[0]])
+# All that puts an object on the stack again, and containers, which take a hundred times their byte.
+_AGAIN = (pickle.GET, pickle.BINGET, pickle.LONG_BINGET, pickle.DUP)
+_MADE = (pickle.EMPTY_SET, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.LIST, pickle.DICT)
+for _code in (*_AGAIN, *_MADE, pickle.FROZENSET):
+    _steps[_code[0]] = _counted(_steps[_code[0]])
 
 
 def load(path: Path) -> Any:
