@@ -13,13 +13,11 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
-from mmap import mmap
 from multiprocessing.connection import Connection, Pipe, wait
 from numbers import Integral
 from pathlib import Path
@@ -37,18 +35,11 @@ Processes = int | Literal["all"]
 
 #: Error of an item whose workers died.
 DIED = "the worker process died three times: it was killed, or memory was short"
-#: Maximum deaths of workers that had begun the same item, and of workers at their start, between
-#: two results.
+#: Maximum deaths of workers with the same item alone, and of workers at their start between two
+#: results.
 _ATTEMPTS = 3
-#: Maximum deaths of workers that had the same item and had not begun it.
-_UNBEGUN = 10
 #: Maximum processes: more than a computer has cores.
 MOST = 1024
-#: A worker with items is stuck after so many looks, each some seconds after the last, between
-#: which it used almost no time of the CPU.
-_LOOKS, _LOOK_SECONDS, _LEAST_USED = 10, 30.0, 0.01
-#: Bytes of a worker's place in a message.
-_PLACE = 2
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -85,8 +76,8 @@ def in_processes(
 ) -> Iterator[ResultT]:
     """Yield the result of every item, in their order, from `count` processes that each run `work`.
 
-    A worker that dies is replaced and its items are repeated, each alone; an item that three
-    workers had begun when they died gets `failed(item)`. An error of `items` is raised after all
+    A worker that dies is replaced and its items are repeated, each alone; an item with which three
+    workers died so gets `failed(item)`. An error of `items` is raised after all
     earlier results, an error of `work` at once. All workers end with the generator.
 
     piece: items that a worker gets at a time.
@@ -106,9 +97,8 @@ class _Worker(Generic[ItemT]):
     """The state of a worker in this process."""
 
     connection: Connection
-    #: Items without a result, by number, with how many it got before.
-    items: dict[int, tuple[int, ItemT]] = field(default_factory=dict)
-    dealt: int = 0
+    #: Items without a result, by number.
+    items: dict[int, ItemT] = field(default_factory=dict)
     has_started: bool = False
     has_room: bool = False
     #: Whether its item was a dead worker's, and must be its only one.
@@ -128,19 +118,18 @@ class _Pool(Generic[ItemT, ResultT]):
         ahead: int,
     ) -> None:
         self._failed, self._piece, self._ahead = failed, piece, ahead
-        self._template = _Template(work, count)
+        self._count, self._template = count, _Template(work)
         self._workers: list[_Worker[ItemT]] = []
         self._source = _Source(items, ahead)
         self._dealt = self._yielded = self._early_deaths = 0
         self._done: dict[int, ResultT] = {}
-        #: Items of dead workers, and how many workers have died with each, by whether they had
-        #: begun it.
+        #: Items of dead workers, and how many workers have died with each alone.
         self._again: deque[tuple[int, ItemT]] = deque()
-        self._deaths: Counter[tuple[int, bool]] = Counter()
+        self._deaths: Counter[int] = Counter()
 
     def results(self) -> Iterator[ResultT]:
-        for place in range(self._template.places):
-            self._workers.append(_Worker(self._template.start_worker(place)))
+        for _ in range(self._count):
+            self._workers.append(_Worker(self._template.start_worker()))
         while True:
             while self._yielded in self._done:
                 yield self._done.pop(self._yielded)
@@ -169,14 +158,11 @@ class _Pool(Generic[ItemT, ResultT]):
             room = min(self._piece, self._yielded + self._ahead - self._dealt)
             rows = [*enumerate(self._source.take(room), start=self._dealt)]
             self._dealt += len(rows)
-        if not rows:
-            return
-        for number, item in rows:
-            worker.items[number] = worker.dealt, item
-            worker.dealt += 1
-        worker.has_room = False
-        with suppress(OSError):  # it is dead: its connection ends
-            worker.connection.send(rows)
+        if rows:
+            worker.items.update(rows)
+            worker.has_room = False
+            with suppress(OSError):  # it is dead: its connection ends
+                worker.connection.send(rows)
 
     def _hear(self, worker: _Worker[ItemT]) -> None:
         """Receive a worker's message: that it has room, a result, or an error of the work."""
@@ -207,16 +193,13 @@ class _Pool(Generic[ItemT, ResultT]):
                     f"{_ATTEMPTS} worker processes died at their start: expected them to live; "
                     "is there memory for another process?"
                 )
-        place = self._workers.index(worker)
-        begun = self._template.begun[place]
-        for number, (before, item) in worker.items.items():
-            has_begun = before < begun
-            self._deaths[number, has_begun] += 1
-            if self._deaths[number, has_begun] < (_ATTEMPTS if has_begun else _UNBEGUN):
+        for number, item in worker.items.items():
+            self._deaths[number] += worker.is_alone
+            if self._deaths[number] < _ATTEMPTS:
                 self._again.append((number, item))
             else:
                 self._done[number] = self._failed(item)
-        self._workers[place] = _Worker(self._template.start_worker(place))
+        self._workers[self._workers.index(worker)] = _Worker(self._template.start_worker())
 
     def close(self) -> None:
         """End all workers."""
@@ -277,10 +260,7 @@ class _Source(Generic[ItemT]):
 class _Template(Generic[ItemT, ResultT]):
     """The process that forks workers. It leads a process group, apart from terminal signals."""
 
-    def __init__(self, work: Work[ItemT, ResultT], places: int) -> None:
-        self.places = places
-        #: Items that the worker at each place has begun; its memory is shared with all of them.
-        self.begun = memoryview(mmap(-1, 8 * places)).cast("Q")
+    def __init__(self, work: Work[ItemT, ResultT]) -> None:
         self._control, theirs = socket.socketpair()
         gc.collect()
         gc.freeze()  # a collection would write to every object, and so copy its page
@@ -291,16 +271,15 @@ class _Template(Generic[ItemT, ResultT]):
             raise
         if self._process == 0:
             self._control.close()
-            _fork_workers(theirs, work, self.begun)
+            _fork_workers(theirs, work)
         gc.unfreeze()
         theirs.close()
 
-    def start_worker(self, place: int) -> Connection:
-        """Fork a worker for a place that has none; return the connection to it."""
+    def start_worker(self) -> Connection:
+        """Fork a worker; return the connection to it."""
         ours, theirs = Pipe()
-        self.begun[place] = 0
         with suppress(OSError):  # the template is dead, and the worker's connection ends
-            socket.send_fds(self._control, [place.to_bytes(_PLACE, "big")], [theirs.fileno()])
+            socket.send_fds(self._control, [b"1"], [theirs.fileno()])
         theirs.close()
         return ours
 
@@ -314,7 +293,7 @@ class _Template(Generic[ItemT, ResultT]):
             os.waitpid(self._process, 0)
 
 
-def _fork_workers(control: socket.socket, work: Work[Any, Any], begun: memoryview) -> NoReturn:
+def _fork_workers(control: socket.socket, work: Work[Any, Any]) -> NoReturn:
     """Fork a worker for each received connection, until the first process closes or dies."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for workers
@@ -322,19 +301,19 @@ def _fork_workers(control: socket.socket, work: Work[Any, Any], begun: memoryvie
         torch.set_num_threads(1)
     try:
         while True:
-            message, handles, _, _ = socket.recv_fds(control, _PLACE, 1)
+            message, handles, _, _ = socket.recv_fds(control, 1, 1)
             if not message:
                 break
             if os.fork() == 0:
                 control.close()
-                _run(Connection(handles[0]), work, begun, int.from_bytes(message, "big"))
+                _run(Connection(handles[0]), work)
             os.close(handles[0])
     finally:
         os.killpg(0, signal.SIGKILL)
     raise AssertionError("expected the process group to be dead")
 
 
-def _run(connection: Connection, work: Work[Any, Any], begun: memoryview, place: int) -> NoReturn:
+def _run(connection: Connection, work: Work[Any, Any]) -> NoReturn:
     """Work on received items until the connection ends."""
     lock = Lock()  # one thread reads items, another sends results
     numbers: deque[int] = deque()
@@ -348,10 +327,8 @@ def _run(connection: Connection, work: Work[Any, Any], begun: memoryview, place:
             send(None)
             for number, item in connection.recv():
                 numbers.append(number)
-                begun[place] += 1
                 yield item
 
-    Thread(target=_watch, args=(numbers, send), daemon=True).start()
     try:
         for result in work(items()):
             send((numbers.popleft(), result))
@@ -364,17 +341,3 @@ def _run(connection: Connection, work: Work[Any, Any], begun: memoryview, place:
             send(RuntimeError(repr(error)))
     finally:
         os._exit(0)
-
-
-def _watch(numbers: deque[int], send: Callable[[object], None]) -> None:
-    """End the job if this worker has items and does nothing, as one that waits for a lost thread.
-
-    Looks are counted, not seconds: a computer that sleeps loses one of them.
-    """
-    idle, used = 0, time.process_time()
-    while idle < _LOOKS:
-        time.sleep(_LOOK_SECONDS)
-        before, used = used, time.process_time()
-        is_idle = numbers and used - before < _LEAST_USED * _LOOK_SECONDS
-        idle = idle + 1 if is_idle else 0
-    send(TimeoutError(f"a worker process did nothing for {_LOOKS * _LOOK_SECONDS:g} s"))
