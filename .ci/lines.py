@@ -12,10 +12,10 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        12_400,
+        12_290,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
-    "prediction": (9_135, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "prediction": (9_175, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
     "core": (6_785, ("decoding", "engine", "model", "common")),
 }
 _OTHERS = {"csrc": 14_700, "tests": 32_000, "bench": 8_250}

@@ -22,9 +22,10 @@ import pyarrow as pa
 import ray.data
 from pyarrow import dataset
 
+from molspec.common.tables import choose_column
 from molspec.common.task import Task
 from molspec.engine.ops import set_num_threads
-from molspec.files import Query, find_query_column, predict as predict_queries
+from molspec.files import Query, predict as predict_queries, query_column
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import answer_fields
@@ -97,7 +98,8 @@ def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
     """
     if taken := [name for name in columns() if name in names]:
         raise ValueError(f"the table has a column {taken[0]!r}: expected none of this name")
-    return find_query_column("the table", names, column, task)
+    wanted = query_column(column, task)
+    return choose_column("the table", names, wanted.option, wanted.name, wanted.usual)
 
 
 def predict(

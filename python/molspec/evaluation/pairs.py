@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from molspec.common.tables import (
-    NAME_COLUMNS,
-    cell_at,
-    check_rereadable,
-    choose_column,
-    first_column,
-    read_cells,
-)
+from molspec.common.tables import NAME_COLUMNS, check_rereadable, read_cells
 from molspec.common.task import COLUMNS, Task
-from molspec.text import plain_smiles
-from molspec.text.reactions import (
-    find_columns,
-    reaction_part,
-    reagents_column,
-    with_reagents,
-)
+from molspec.text.reactions import Column, NumberedRow, read_table
 
 #: If no column is named, the first of these in the table: queries, targets.
 _COLUMNS = (("src", "query"), ("tgt",))
@@ -62,46 +50,24 @@ class PairTable:
         task: Task | None = None,
         group_column: str | None = None,
     ) -> None:
-        self.path = path
+        self.path, self._task = path, task
         check_rereadable(path)
-        queries, targets = (
-            (*names, *own, *last)
-            for names, own, last in zip(_COLUMNS, COLUMNS[task], _LAST, strict=True)
-        )
-
-        def chosen(header: Sequence[str]) -> Sequence[int]:
-            return (
-                choose_column(path, header, "query_column", query_column, queries),
-                choose_column(path, header, "target_column", target_column, targets),
-            )
-
-        by_content = task is not None and query_column is None and target_column is None
+        usual = zip(_COLUMNS, COLUMNS[task], _LAST, strict=True)
+        queries, targets = (tuple(chain(*names)) for names in usual)
+        self._sides = [
+            Column("query_column", query_column, queries, needed=True),
+            Column("target_column", target_column, targets, needed=True),
+        ]
+        self._others = [Column("group_column", group_column), Column("", usual=NAME_COLUMNS)]
         with closing(read_cells(path)) as rows:
-            header, columns, _ = find_columns(rows, chosen, by_content)
-        self._task, self._has_header, self._columns = task, bool(header), [*columns]
-        self.query_column, self.target_column = (
-            header[index] if header else f"{index + 1}" for index in columns
-        )
-        is_default = task == "product" and query_column is None
-        self._reagents = reagents_column(header, columns[0]) if is_default else None
-        self._name = first_column(header, NAME_COLUMNS)
-        self.group_column = None
-        if group_column is not None:
-            index = choose_column(path, header, "group_column", group_column, ())
-            self._columns.append(index)
-            self.group_column = header[index]
+            names, _ = self._read(rows)
+        self.query_column, self.target_column, group, _ = names
+        self.group_column = group or None
 
     def __iter__(self) -> Iterator[Pair]:
         with closing(read_cells(self.path, keep_blanks=True)) as rows:
-            if self._has_header:
-                next(rows, None)
-            for _, cells in rows:
-                query, *others = (cell_at(cells, index) for index in self._columns)
-                target, *group = map(str.strip, others)
-                asked = reaction_part(plain_smiles(query), self._task)
-                yield Pair(
-                    with_reagents(asked, cell_at(cells, self._reagents)),
-                    reaction_part(plain_smiles(target), self._task, answer=True),
-                    group="".join(group),
-                    name=cell_at(cells, self._name).strip(),
-                )
+            for cells in self._read(rows)[1]:
+                yield Pair(*cells)
+
+    def _read(self, rows: Iterator[NumberedRow]) -> tuple[list[str], Iterator[list[str]]]:
+        return read_table(self.path, rows, self._sides, self._others, self._task)

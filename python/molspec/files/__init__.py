@@ -9,7 +9,7 @@ from molspec.files.lines import COLUMNS, further_columns
 from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
 from molspec.files.predicting import PreparedQuery, answer_to, predict, prepare_query, score
-from molspec.files.sources import INPUT_FORMATS, find_query_column, input_format, open_source
+from molspec.files.sources import INPUT_FORMATS, input_format, open_source, query_column
 
 __all__ = [
     "COLUMNS",
@@ -26,7 +26,6 @@ __all__ = [
     "ResultStream",
     "answer_to",
     "check_apart",
-    "find_query_column",
     "format_of",
     "further_columns",
     "input_format",
@@ -35,6 +34,7 @@ __all__ = [
     "open_sources",
     "predict",
     "prepare_query",
+    "query_column",
     "score",
     "table",
 ]

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from molspec.common.console import STANDARD, UsageError, print_err
 from molspec.common.tables import (
     COMPRESSED,
     NAME_COLUMNS,
     RXN_ENDINGS,
-    cell_at,
-    choose_column,
     first_column,
     open_lines,
     read_lines,
@@ -25,6 +24,9 @@ from molspec.common.tables import (
 from molspec.common.task import COLUMNS, Task
 from molspec.files.answer import Query
 from molspec.files.sdf import is_end, read_records
+
+if TYPE_CHECKING:
+    from molspec.text.reactions import Column
 
 #: The format of queries that do not come from a file.
 _GIVEN = "given"
@@ -220,45 +222,18 @@ class QueryFile:
         copied: Sequence[str] = (),
         optional: Sequence[str] = (),
     ) -> Iterator[Query]:
-        from molspec.text import plain_smiles
-        from molspec.text.reactions import (
-            find_columns,
-            reaction_part,
-            reagents_column,
-            with_reagents,
-        )
+        from molspec.text.reactions import Column, read_table
 
         # A model of learned pieces may have been trained with blanks around its queries.
         rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
-        header, (index, *_), rows = find_columns(
-            rows,
-            lambda header: [
-                find_query_column(self.name, header, column, task, self._called("column"))
-            ],
-            by_content=column is None and task is not None,
-        )
-        beside = reagents_column(header, index) if task == "product" and column is None else None
-        if name_column is None:
-            names = first_column(header, NAME_COLUMNS)
-        else:
-            names = choose_column(self.name, header, self._called("id_column"), name_column, ())
-        further: list[int | None] = [
-            choose_column(self.name, header, self._called("copy_column"), name, ())
-            for name in copied
+        query = query_column(column, task, self._called("column"))
+        others = [
+            Column(self._called("id_column"), name_column, NAME_COLUMNS),
+            *(Column(self._called("copy_column"), name) for name in copied),
+            *([Column("", usual=optional)] if optional else []),
         ]
-        if optional:
-            further.append(first_column(header, optional))
-        return (
-            Query(
-                with_reagents(
-                    reaction_part(plain_smiles(cell_at(cells, index)), task),
-                    cell_at(cells, beside),
-                ),
-                cell_at(cells, names).strip(),
-                columns=tuple(cell_at(cells, each).strip() for each in further),
-            )
-            for _, cells in rows
-        )
+        _, found = read_table(self.name, rows, [query], others, task)
+        return (Query(query, name, columns=tuple(more)) for query, name, *more in found)
 
     def _called(self, option: str) -> str:
         return self.options.get(option, option)
@@ -278,19 +253,17 @@ class QueryFile:
             return max(0, sum(1 for _ in split_cells(lines, self.form == "csv", path)) - 1)
 
 
-def find_query_column(
-    where: str, header: Sequence[str], column: str | None, task: Task | None, option: str = "column"
-) -> int:
+def query_column(column: str | None, task: Task | None, option: str = "column") -> Column:
     """The column of a table's queries: `column`, or one that its names or the task decide.
 
     option: the name of the option that names it, for errors.
-
-    Raises ValueError if there is no such column.
     """
+    from molspec.text.reactions import Column
+
     # A column `source` may be where a molecule is from.
     keys = _KEY_COLUMNS if task is None else ()  # of a stock
-    defaults = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
-    return choose_column(where, header, option, column, defaults)
+    usual = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
+    return Column(option, column, usual, needed=True)
 
 
 def _words(line: str) -> list[str]:

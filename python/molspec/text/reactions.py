@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 
-from molspec.common.tables import first_column
+from molspec.common.tables import cell_at, choose_column, first_column
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text.smiles import canonicalise
 from molspec.text.tokens import (
@@ -47,38 +49,78 @@ def reaction_of(cell: str) -> str:
     return next(iter(plain_smiles(cell).split()), "")
 
 
-def find_columns(
-    rows: Iterator[NumberedRow], choose: Callable[[Sequence[str]], Sequence[int]], by_content: bool
-) -> tuple[list[str], Sequence[int], Iterator[NumberedRow]]:
-    """The header of a table, the columns that `choose` finds in it, and the rows below it.
+@dataclass(frozen=True)
+class Column:
+    """A column to find in a table: the one that `option` names, or the first of the `usual` names.
 
-    by_content: if `choose` finds none, the first column with a reaction stands for all of them.
-        Then a table whose first row has a reaction needs no header.
-
-    Raises ValueError of `choose`.
+    needed: whether a table without any of them is refused.
     """
-    first = next(rows, (0, []))
-    if by_content and (column := column_of_reactions([first])) is not None:
-        return [], (column, column), chain([first], rows)
-    header = [name.strip() for name in first[1]]
-    try:
-        return header, choose(header), rows
-    except ValueError:
-        peeked = list(islice(rows, PEEKED_ROWS)) if by_content else []
-        if (column := column_of_reactions(peeked)) is None:
-            raise
-        return header, (column, column), chain(peeked, rows)
+
+    option: str
+    name: str | None = None
+    usual: Sequence[str] = ()
+    needed: bool = False
+
+    def index(self, where: Path | str, header: Sequence[str]) -> int | None:
+        """Its place in a header; None if it is not there. Raises ValueError as `choose_column`."""
+        if self.needed or self.name is not None:
+            return choose_column(where, header, self.option, self.name, self.usual)
+        return first_column(header, self.usual)
 
 
-def reagents_column(header: Sequence[str], reactants: int) -> int | None:
+def read_table(
+    where: Path | str,
+    rows: Iterator[NumberedRow],
+    sides: Sequence[Column],
+    others: Sequence[Column] = (),
+    task: Task | None = None,
+) -> tuple[list[str], Iterator[list[str]]]:
+    """The names of columns in a table, and each row's cells in them, "" if a row has none.
+
+    A column without a header is named by its number, one that is not there "".
+
+    sides: the columns of queries and of answers; `task` decides which part of a whole reaction
+        they are. If it is given, and none of them is named or found, the first column with a
+        reaction stands for all. Then a table whose first row has a reaction needs no header. Of
+        reactants for a product, the reagents belong to the query, if they have a column.
+
+    Raises ValueError if there is no such column.
+    """
+    peeked = list(islice(rows, 1))
+    by_content = task is not None and all(side.name is None for side in sides)
+    column, header = column_of_reactions(peeked) if by_content else None, list[str]()
+    indices: list[int | None] = []
+    if column is None:
+        header = [name.strip() for _, names in peeked for name in names]
+        try:
+            indices, peeked = [side.index(where, header) for side in sides], []
+        except ValueError:
+            peeked = list(islice(rows, PEEKED_ROWS)) if by_content else []
+            if (column := column_of_reactions(peeked)) is None:
+                raise
+    indices = indices or [column] * len(sides)
+    is_usual = task == "product" and sides[0].name is None
+    reagents = reagents_column(header, indices[0]) if is_usual else None
+    indices += [other.index(where, header) for other in others]
+
+    def found(cells: list[str]) -> list[str]:
+        query, *rest = (cell_at(cells, index) for index in indices)
+        answers, rest = rest[: len(sides) - 1], rest[len(sides) - 1 :]
+        parts = [reaction_part(plain_smiles(query), task), cell_at(cells, reagents)]
+        return [
+            ".".join(filter(None, map(str.strip, parts))) if parts[1] else parts[0],
+            *(reaction_part(plain_smiles(each.strip()), task, answer=True) for each in answers),
+            *map(str.strip, rest),
+        ]
+
+    names = ("" if at is None else header[at] if header else f"{at + 1}" for at in indices)
+    return [*names], (found(cells) for _, cells in chain(peeked, rows))
+
+
+def reagents_column(header: Sequence[str], reactants: int | None) -> int | None:
     """The column of the reagents beside a column; None if that one is not of reactants."""
-    named = header and header[reactants].casefold() in COLUMNS["product"][0]
+    named = cell_at(header, reactants).casefold() in COLUMNS["product"][0]
     return first_column(header, REAGENT_COLUMNS) if named else None
-
-
-def with_reagents(reactants: str, reagents: str) -> str:
-    """The query of a table's cells."""
-    return ".".join(filter(None, map(str.strip, (reactants, reagents)))) if reagents else reactants
 
 
 def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
