@@ -23,6 +23,7 @@ class FakeModel:
     seconds = float(os.environ.get("FAKE_SECONDS", "0"))
     task = "product"
     device = "cpu"
+    dtype = runs_in = "float32"
     canonical_queries = True
     reader = SimpleNamespace(reads_smiles=True)
 

@@ -30,10 +30,12 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Loaded:
 
     def load(flags: ModelFlags) -> FakeModel:
         seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
-        seen["model"].identity = Identity(
-            flags.model_name, flags.device, flags.dtype
+        model = seen["model"]
+        model.dtype = flags.dtype or model.runs_in
+        model.identity = Identity(
+            flags.model_name, flags.device, model.dtype
         )  # another model has other weights
-        return seen["model"]
+        return model
 
     monkeypatch.setattr(jobs, "load_model", load)
     return seen

@@ -71,9 +71,10 @@ class Server:
     seconds: float
 
     @classmethod
-    def start(cls, port: int = 0, *flags: str) -> Server:
+    def start(cls, port: int = 0, dtype: str = "float32") -> Server:
         limits = f"--max-n-best {_LIMIT} --max-queries {_LIMIT}".split()
-        return cls.run("-m", "molspec", "serve", "--port", str(port), *limits, *flags)
+        flags = ("--port", str(port), "--dtype", dtype, *limits)
+        return cls.run("-m", "molspec", "serve", *flags)
 
     @classmethod
     def run(cls, *arguments: str) -> Server:
@@ -359,7 +360,7 @@ def peer(tables: Tables, flags: argparse.Namespace) -> Any:
         for name, measured in results.items():
             ours = name.startswith("molspec")
             server = (
-                Server.start(0, "--dtype", "int8")
+                Server.start(0, "int8")
                 if ours
                 else Server.run(script, "CTranslate2", "int8", *folders)
             )
@@ -390,7 +391,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name: [row.query for row in islice(evaluation.PairTable(Path(file), task=name), 200)]
         for name, file in named.items()
     }
-    models = {name: molspec.load(name) for name in tables}
+    models = {name: molspec.load(name, dtype="float32") for name in tables}
     server = Server.start()
     report: dict[str, Any] = {
         "machine": machine.describe(),

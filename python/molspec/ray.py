@@ -61,7 +61,7 @@ class Predictor:
         model: str | Path = "product",
         *,
         device: str = "cpu",
-        dtype: str = "float32",
+        dtype: str | None = None,
         threads: int = 1,
         column: str | None = None,
         keep_salts: bool = False,

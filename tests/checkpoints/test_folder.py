@@ -25,11 +25,12 @@ def destination(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_checkpoint_round_trips(checkpoint: Checkpoint, destination: Path, dtype: str) -> None:
-    written = replace(checkpoint.to(dtype), task="product", aligned=True)
+    runs_in = {"cpu": "int8"}
+    written = replace(checkpoint.to(dtype), task="product", aligned=True, runs_in=runs_in)
     write(written, destination)
     loaded = read(destination)
     assert loaded.fingerprint() == written.fingerprint()
-    assert (loaded.dtype, loaded.aligned) == (dtype, True)
+    assert (loaded.dtype, loaded.aligned, loaded.runs_in) == (dtype, True, runs_in)
     assert (loaded.spec, loaded.vocabulary) == (written.spec, written.vocabulary)
     assert (loaded.ngram, loaded.card, loaded.task) == (written.ngram, written.card, "product")
     assert loaded.weights.keys() == written.weights.keys()
@@ -68,6 +69,8 @@ def test_existing_checkpoint_is_overwritten_only_on_request(
         write(checkpoint, destination)
     with pytest.raises(CheckpointError, match=rf"^{destination}: exists already$"):
         write(checkpoint.to("float16"), destination)
+    with pytest.raises(CheckpointError, match="exists already"):
+        write(replace(checkpoint, runs_in={"cpu": "int8"}), destination)
     assert read(destination).dtype == "float32"
     write(checkpoint.to("float16"), destination, overwrite=True)
     assert read(destination).dtype == "float16"

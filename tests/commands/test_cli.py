@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 def test_arguments_are_answered_in_order(run: Run, loaded: Loaded) -> None:
     assert run("predict", "CO", "N.C") == 0
     assert (run.out, run.err) == ("CO\n   1.   60.7 %  CO\nN.C\n   1.   60.7 %  C.N\n", "")
-    assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", "float32")
+    assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", None)
 
 
 def test_a_failed_query_gives_status_1_and_others_are_answered(run: Run, loaded: Loaded) -> None:

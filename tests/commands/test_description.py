@@ -19,6 +19,7 @@ def test_a_bundled_model_is_described(name: str, size: str) -> None:
     assert lines["model"] == name
     assert Path(lines["path"]) == bundled.locate(name)
     assert lines["parameters"] == f"{size} million, float16"
+    assert description.model(name).splitlines()[3] == "runs in     int8 on cpu, bfloat16 on cuda"
     assert lines["layers"] == "4 encoder, 4 decoder, post-norm, relu"
     assert lines["width"] == f"256, 8 heads, feed-forward {inner}"
     assert lines["longest"] == "512 positions, sinusoidal"
@@ -34,10 +35,15 @@ def test_a_card_summary_skips_a_leading_table(tmp_path: Path) -> None:
 
 def test_every_model_of_an_ensemble_is_described(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 2)):
-        checkpoints.write(replace(tiny.checkpoint(seed), card=name), tmp_path / name)
+        runs_in = {"cpu": "int8", "cuda": "bfloat16"} if name == "a" else {"cpu": "int8"}
+        checkpoint = replace(tiny.checkpoint(seed), card=name, runs_in=runs_in)
+        checkpoints.write(checkpoint, tmp_path / name)
     name = f"{tmp_path / 'a'}+{tmp_path / 'b'}"
     head, *parts = description.model(name).split("\n\n")
-    assert head == f"model       {name}, 2 models: probabilities averaged"
+    assert head.splitlines() == [
+        f"model       {name}, 2 models: probabilities averaged",
+        "runs in     int8 on cpu, float32 on cuda",
+    ]
     assert parts == [description.model(str(tmp_path / each)) for each in "ab"]
     refused(
         "cannot be averaged: task is 'product' there and 'retro' here",

@@ -155,6 +155,29 @@ def test_a_repeated_command_predicts_nothing(run: Run, loaded: Loaded, tmp_path:
     assert (tmp_path / "out.csv").read_bytes() == before
 
 
+def test_a_job_begun_in_another_dtype_resumes_in_it_alone(
+    run: Run, loaded: Loaded, tmp_path: Path
+) -> None:
+    command = ("predict", "CO", "-o", str(tmp_path / "out.csv"))
+    assert run(*command) == 0
+    loaded["model"].runs_in = "int8"
+    assert run(*command) == 2
+    assert "dtype is 'int8', but" in run.err
+    assert "'float32'" in run.err
+    assert run(*command, "--dtype", "float32") == 0
+    assert "nothing was left to do" in run.err
+
+
+def test_the_page_names_the_dtype_in_which_the_model_ran(
+    run: Run, loaded: Loaded, tmp_path: Path
+) -> None:
+    loaded["model"].runs_in = "int8"
+    page = tmp_path / "page.html"
+    for flags, dtype in (((), "int8"), (("--dtype", "bfloat16"), "bfloat16")):
+        assert run("predict", "CO", "-o", str(page), "--overwrite", *flags) == 0
+        assert f"Answered by product, {dtype}," in page.read_text()
+
+
 def test_resuming_with_other_settings_or_queries_is_refused(
     run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:

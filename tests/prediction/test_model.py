@@ -1,6 +1,7 @@
 """Predictions: canonical or unchanged queries, wrong input, streams, and copies of models."""
 
 import copy
+import json
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import torch
 
 from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
+from molspec.checkpoints.bundled import locate
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.text import PieceVocabulary
@@ -249,6 +251,33 @@ def test_device_may_be_a_torch_device() -> None:
         assert load("product", device=device).device == "cpu"
     with pytest.raises(ValueError, match=r"^device is 'meta': expected 'cpu', 'auto', 'cuda' or"):
         load("product", device=torch.device("meta"))
+
+
+@pytest.mark.parametrize("name", ["product", "retro"])
+def test_a_model_runs_in_the_dtype_that_it_names(name: str) -> None:
+    queries = ["CC(=O)Cl.Nc1ccccc1", "CC(=O)Nc1ccccc1"]
+    named, exact = load(name), load(name, dtype="float32")
+    assert (named.dtype, exact.dtype) == ("int8", "float32")
+    assert named.predict(queries, 3) == load(name, dtype="int8").predict(queries, 3)
+    assert exact.predict(queries, 3) == Model(read(locate(name))).predict(queries, 3)
+    assert load(name, dtype=torch.bfloat16).dtype == "bfloat16"
+
+
+def test_a_model_that_names_no_dtype_or_models_that_differ_run_in_float32(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("plain", "small", "half", "wrong")]
+    words = ({}, {"cpu": "int8"}, {"cpu": "bfloat16"}, {"cpu": "fp8"})
+    for path, runs_in in zip(paths, words, strict=True):
+        write(replace(tiny.checkpoint(), runs_in=runs_in), path)
+    plain, small, half, wrong = paths
+    assert load(plain).dtype == "float32"
+    assert load([small, small]).dtype == "int8"
+    assert [load([small, other]).dtype for other in (plain, half)] == ["float32"] * 2
+    assert load([small, plain], dtype="int8").dtype == "int8"
+    refused(CheckpointError, f"^{wrong}: dtype is 'fp8': expected float32", load, wrong)
+    assert load(wrong, dtype="float32").dtype == "float32"
+    config = json.loads((plain / "config.json").read_text())
+    (plain / "config.json").write_text(json.dumps({**config, "runs_in": "int8"}))
+    refused(CheckpointError, "config.json says runs_in 'int8': expected a dtype", load, plain)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])

@@ -11,11 +11,12 @@ from tests import tiny
 
 
 def test_mean_of_equal_models_is_that_model() -> None:
-    model = tiny.checkpoint().to("bfloat16")
+    model = replace(tiny.checkpoint().to("bfloat16"), runs_in={"cpu": "int8"})
     mean = average([model] * 3, [0.2, 0.3, 0.5])
     for name, weight in model.weights.items():
         assert torch.equal(mean.weights[name], weight.float())
     assert (mean.dtype, mean.spec, mean.card) == ("float32", model.spec, None)
+    assert mean.runs_in == {}  # another model, which nobody has measured
 
 
 def test_shares_are_equal_by_default() -> None:

@@ -76,6 +76,7 @@ def test_batches_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
     before = replace(tiny.with_spec_drafter().to("float16"), heads=tiny.with_heads().heads)
+    before = replace(before, runs_in={"cpu": "int8"})
     queries = tiny.QUERIES[:-1]
     copies = EncodedPairs.pack((ids, ids) for ids in map(tiny.VOCABULARY.encode, queries))
 
@@ -89,6 +90,7 @@ def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
     assert nats(grown) < 0.9 * nats(before)
     assert grown.fingerprint(False) != before.fingerprint(False)
     assert grown.dtype == "float16"
+    assert grown.runs_in == {}
     assert grown.spec_drafter is None  # it was trained for the original model
     assert before.fingerprint(False)[:8] in (grown.card or "")
     checkpoints.write(grown, tmp_path / "model")

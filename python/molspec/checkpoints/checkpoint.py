@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import get_args
 
@@ -37,7 +37,9 @@ class Checkpoint:
     canonical. With `aligned` it was trained on root-aligned SMILES, and finds other spellings of a
     target improbable. `task` is the model's task, None if the format does not have it. `template`
     is the text that the model reads, with {} for the query, such as "Product:{}>>"; None is the
-    query alone. With a template, queries are SMILES, also of learned pieces.
+    query alone. With a template, queries are SMILES, also of learned pieces. `runs_in` is the dtype
+    in which the model is best run, by the kind of device, such as {"cpu": "int8"}; a device that it
+    does not name has float32.
 
     Raises CheckpointError if weights are missing, unexpected, misshapen or not finite, if the task
     is unknown, if the vocabulary does not fit the embeddings or the template, if queries of learned
@@ -55,6 +57,7 @@ class Checkpoint:
     spec_drafter: SpecDrafterWeights | None = None
     template: str | None = None
     aligned: bool = False
+    runs_in: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_weights(self.weights, self.spec.weight_shapes())

@@ -14,7 +14,10 @@ from molspec.text.vocabulary import difference
 
 ModelName = str | Path
 #: What each model may have of its own; the vocabulary and parts of the spec are compared apart.
-_OWN = ("spec", "weights", "vocabulary", "ngram", "card", "heads", "spec_drafter", "aligned")
+_OWN = (
+    *("spec", "weights", "vocabulary", "ngram", "card", "heads", "spec_drafter"),
+    *("aligned", "runs_in"),
+)
 
 
 def members(name: ModelName | Sequence[ModelName]) -> list[ModelName]:
@@ -39,6 +42,13 @@ def _parts(words: list[str]) -> Iterator[str]:
         end = next(ends, 1)
         yield "+".join(words[:end])
         words = words[end:]
+
+
+def runs_in(checkpoints: Sequence[Checkpoint], device: str) -> str:
+    """The dtype in which all of the models are best run on a device; float32 if they differ."""
+    kind = device.partition(":")[0]
+    named = {each.runs_in.get(kind, "float32") for each in checkpoints}
+    return named.pop() if len(named) == 1 else "float32"
 
 
 def check_alike(names: Sequence[ModelName], checkpoints: Sequence[Checkpoint]) -> None:

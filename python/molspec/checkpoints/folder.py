@@ -3,8 +3,9 @@
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
                    "canonical_queries": whether its queries are made canonical, "aligned": whether
                    it was trained on root-aligned SMILES; both false if not given, "task": what it
-                   answers; unknown if not given, "sha256": of the other values, vocabulary.json and
-                   the weights, compared if given; see `seal`}
+                   answers; unknown if not given, "runs_in": the dtype in which it is best run, by
+                   the kind of device, {"cpu": "int8"}; float32 if not given, "sha256": of the
+                   other values, vocabulary.json and the weights, compared if given; see `seal`}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes()
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
@@ -100,6 +101,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
         task=config["task"],
         template=config.get("template"),
+        runs_in=config.get("runs_in", {}),
         **{name: config.get(name, False) for name in _FLAGS},
     )
     if heads.exists():
@@ -164,6 +166,12 @@ def _read_config(path: Path) -> dict[str, Any]:
             raise CheckpointError(
                 f"{path.name} says {name} {config[name]!r}: expected true or false"
             )
+    runs_in = config.get("runs_in", {})
+    if not isinstance(runs_in, dict) or not all(isinstance(each, str) for each in runs_in.values()):
+        raise CheckpointError(
+            f"{path.name} says runs_in {runs_in!r}: expected a dtype by device, as "
+            '{"cpu": "int8", "cuda": "bfloat16"}'
+        )
     return config
 
 
@@ -219,7 +227,8 @@ def _holds(folder: Path, checkpoint: Checkpoint) -> bool:
     except (CheckpointError, OSError):
         return False
     compared = (
-        (each.fingerprint(), each.task, each.aligned, each.card) for each in (stored, checkpoint)
+        (each.fingerprint(), each.task, each.aligned, each.runs_in, each.card)
+        for each in (stored, checkpoint)
     )
     return next(compared) == next(compared)
 
@@ -238,6 +247,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         **{name: getattr(checkpoint, name) for name in _FLAGS},
         "spec": checkpoint.spec.to_json(),
         **({} if checkpoint.template is None else {"template": checkpoint.template}),
+        **({"runs_in": dict(checkpoint.runs_in)} if checkpoint.runs_in else {}),
     }
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}

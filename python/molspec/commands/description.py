@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import molspec
 from molspec import checkpoints
 from molspec._native import CUDA_CHIPS
 from molspec.checkpoints import bundled
-from molspec.checkpoints.ensemble import ModelName, check_alike, members
+from molspec.checkpoints.ensemble import ModelName, check_alike, members, runs_in
 from molspec.engine import ops
 from molspec.engine.devices import cuda_fault
 
@@ -54,7 +55,11 @@ def model(name_or_path: str) -> str:
     check_alike(names, read)
     parts = [_described(*each) for each in zip(names, paths, read, strict=True)]
     if len(parts) > 1:
-        parts.insert(0, f"model       {name_or_path}, {len(names)} models: probabilities averaged")
+        parts.insert(
+            0,
+            f"model       {name_or_path}, {len(names)} models: probabilities averaged\n"
+            f"runs in     {_runs_in(read)}",
+        )
     return "\n\n".join(parts)
 
 
@@ -65,6 +70,7 @@ def _described(name: ModelName, path: Path, checkpoint: checkpoints.Checkpoint) 
         "model": str(name),
         "path": str(path),
         "parameters": f"{parameters / 1e6:.1f} million, {checkpoint.dtype}",
+        "runs in": _runs_in([checkpoint]),
         "layers": f"{spec.encoder_layers} encoder, {spec.decoder_layers} decoder, "
         f"{spec.norm}-norm{'' if spec.norm_kind == 'layer' else f' ({spec.norm_kind})'}, "
         f"{'gated ' * spec.gated}{spec.activation}",
@@ -80,6 +86,11 @@ def _described(name: ModelName, path: Path, checkpoint: checkpoints.Checkpoint) 
         "card": _head(checkpoint.card) if checkpoint.card is not None else "none",
     }
     return "\n".join(f"{key:11} {value}" for key, value in rows.items())
+
+
+def _runs_in(read: Sequence[checkpoints.Checkpoint]) -> str:
+    """The dtypes that are used unless another is asked for."""
+    return ", ".join(f"{runs_in(read, kind)} on {kind}" for kind in ("cpu", "cuda"))
 
 
 def _head(card: str) -> str:

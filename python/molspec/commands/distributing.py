@@ -49,13 +49,15 @@ def predict_parquet_command(
         distributed = _ray(workers * model.threads)
         began = perf_counter()
         # Errors appear here, and not once for every worker; only workers need a GPU.
-        dtype = model.dtype if model.device == "cpu" else "float32"
+        on_cpu = model.device == "cpu"
+        dtype = model.dtype if on_cpu else "float32"
         loaded = jobs.load_model(replace(model, device="cpu", dtype=dtype))
+        dtype = loaded.dtype if on_cpu else model.dtype
         table = distributed.read(source)
         distributed.check(table.schema().names, queries.get("column"), loaded.task)
         loaded.decode_config(options)
         weights = loaded.identity.weights
-        given = (str(source), weights, model.device, model.dtype, queries, options)
+        given = (str(source), weights, model.device, dtype, queries, options)
         if not _is_written(output, unfinished, repr(given)):
             with _begun(unfinished, repr(given)):
                 distributed.predict(
@@ -64,7 +66,7 @@ def predict_parquet_command(
                     workers=workers,
                     block_rows=block_rows,
                     device=model.device,
-                    dtype=model.dtype,
+                    dtype=dtype,
                     threads=model.threads,
                     options=options,
                     **queries,

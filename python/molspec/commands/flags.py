@@ -31,7 +31,11 @@ class ModelFlags:
         joint="+",
     )
     device: str = setting("cpu", "cpu; cuda, or cuda:1 for the second; auto: cuda if it works.")
-    dtype: str = setting("float32", "float32; faster but rougher: bfloat16, int8 (CPU).")
+    dtype: str | None = setting(
+        None,
+        "float32 (PyTorch's own answers), bfloat16 or int8 (CPU); by default the model's: of "
+        "product and retro int8, on cuda bfloat16; of others float32.",
+    )
     threads: int = setting(1, "Threads on the CPU; answers do not change.")
 
 

@@ -119,7 +119,7 @@ def plan_command(
             queries = opened.queries(source.column, source.id_column, "retro")
             reads = {**jobs.files_read(model, source), "--stock": stock}
             files.check_apart(reads, AnswerCache.files(cache))
-            about = f"Found with {model.model_name}, {model.dtype}; molspec {__version__}."
+            about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
             results = jobs.open_results(
                 output,
                 formats.FORMATS[form],

@@ -184,7 +184,7 @@ def _results(
     options = config.options
     _check_task(form, loaded)
     about = (
-        f"Answered by {model.model_name}, {model.dtype}, {_how(options)}; molspec {__version__}."
+        f"Answered by {model.model_name}, {loaded.dtype}, {_how(options)}; molspec {__version__}."
     )
     context = OutputContext(
         model.model_name,

@@ -178,7 +178,7 @@ class ModelDraft:
     gamma: int | Literal["adaptive"] = "adaptive"
     drafter: AnyDrafter = "none"
     width: int | None = None
-    dtype: str = "float32"
+    dtype: str | None = None
 
     def __post_init__(self) -> None:
         if self.gamma != "adaptive":

@@ -67,15 +67,18 @@ def check_device(device: str, dtype: str) -> None:
         raise ValueError(f"dtype is {dtype!r}: expected {', '.join(dtypes)} on {kind}")
 
 
-def choose_device(device: str | torch.device, dtype: str) -> str:
+def choose_device(device: str | torch.device, dtype: str | None) -> str:
     """The name of a device: for "auto" CUDA if it works and has the dtype, otherwise the CPU.
+
+    dtype: None if it is chosen by the device, afterwards.
 
     Raises ValueError as `check_device` does.
     """
     name = by_name(device)
     if name == "auto":
-        name = "cuda" if dtype in _CUDA_DTYPES and cuda_fault() is None else "cpu"
-    check_device(name, dtype)
+        has_dtype = dtype is None or dtype in _CUDA_DTYPES
+        name = "cuda" if has_dtype and cuda_fault() is None else "cpu"
+    check_device(name, dtype or "float32")
     return name
 
 

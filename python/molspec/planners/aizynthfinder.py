@@ -4,7 +4,6 @@ expansion:
   molspec:
     type: molspec.planners.aizynthfinder.ExpansionStrategy
     model: retro
-    dtype: int8
     n_best: 10
 filter:
   molspec:

@@ -65,7 +65,7 @@ class Expander:
         name_or_path: str | Path,
         *,
         device: str = "cpu",
-        dtype: str = "float32",
+        dtype: str | None = None,
         cache_file: str | Path | None = None,
         cache_size: int = 100_000,
         options: Mapping[str, Any] | None = None,

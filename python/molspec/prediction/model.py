@@ -12,7 +12,7 @@ import torch
 from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
-from molspec.checkpoints.ensemble import check_alike, members
+from molspec.checkpoints.ensemble import check_alike, members, runs_in
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
 from molspec.engine.devices import (
@@ -345,7 +345,7 @@ def _two(pair: tuple[str, str]) -> tuple[str, str]:
 def load(
     name_or_path: str | Path | Sequence[str | Path],
     device: str | torch.device = "cpu",
-    dtype: str | torch.dtype = "float32",
+    dtype: str | torch.dtype | None = None,
 ) -> Model:
     """Load a bundled model ("product", "retro") or a checkpoint of any known format.
 
@@ -356,12 +356,13 @@ def load(
         works with this dtype, and otherwise the CPU.
     dtype: a name or a torch.dtype. "float32" gives PyTorch's own answers. "bfloat16" is
         faster and rounds the matrices. "int8", on the CPU, is faster still and rounds them to 255
-        steps.
+        steps. By default the one that the model names: the bundled ones int8 on the CPU and
+        bfloat16 on CUDA. It is float32 if a model names none, or several name different ones.
 
     Raises ValueError for an unknown device or dtype. Raises CheckpointError, a ValueError, if there
     is no such model or it is broken, or if several differ in a token or a convention.
     """
-    dtype = by_name(dtype)
+    dtype = None if dtype is None else by_name(dtype)
     device = choose_device(device, dtype)
     try:
         names = members(name_or_path)
@@ -373,6 +374,6 @@ def load(
         first, *others = map(checkpoints.read, paths)
         check_alike(names, [first, *others])
         try:
-            return Model(first, dtype, device, others)
-        except ValueError as error:  # of its n-gram model
+            return Model(first, dtype or runs_in([first, *others], device), device, others)
+        except ValueError as error:  # of its n-gram model, or the dtype that it names
             raise CheckpointError(f"{paths[0]}: {error}") from error

@@ -50,7 +50,7 @@ class ServerSettings:
 
     models: Sequence[tuple[str, str]]
     device: str = "cpu"
-    dtype: str = "float32"
+    dtype: str | None = None
     threads: int = 1
     batch_size: int = DEFAULT_BATCH_SIZE
     limits: Limits = field(default_factory=Limits)

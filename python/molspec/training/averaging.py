@@ -42,4 +42,4 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
         ]
         weights[name] = (torch.stack(parts).sum(0) / sum(shares)).float()
     aligned = any(model.aligned for model in models)
-    return replace(first, weights=weights, card=None, aligned=aligned)
+    return replace(first, weights=weights, card=None, aligned=aligned, runs_in={})

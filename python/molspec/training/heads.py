@@ -58,7 +58,12 @@ class HeadsTrainer(DrafterTrainer):
             return replace(checkpoint, heads=heads)
         card = _CARD.format(fingerprint=checkpoint.fingerprint(with_drafters=False)[:8])
         made = replace(
-            checkpoint, weights=self.model.state_dict(), card=card, heads=None, spec_drafter=None
+            checkpoint,
+            weights=self.model.state_dict(),
+            card=card,
+            heads=None,
+            spec_drafter=None,
+            runs_in={},
         )
         return replace(made.to(checkpoint.dtype), heads=heads)
 
