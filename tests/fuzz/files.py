@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -113,9 +114,9 @@ def _molspec(checkpoint: Checkpoint | None = None) -> _Files:
         return {str(file.relative_to(root)): file.read_bytes() for file in paths}
 
 
-def _molspec_without_hash() -> _Files:
+def _molspec_without_fingerprint() -> _Files:
     files = _molspec()
-    files["config.json"] = files["config.json"].replace(b'"sha256"', b'"sha"')
+    files["config.json"] = re.sub(b',\n  "fingerprint": "[0-9a-f]+"', b"", files["config.json"])
     return files
 
 
@@ -166,7 +167,7 @@ def _pieces() -> _Files:
 
 FORMATS: dict[str, Callable[[], _Files]] = {
     "own": _molspec,
-    "own, no hash": _molspec_without_hash,
+    "own, no hash": _molspec_without_fingerprint,
     "draft heads": lambda: _molspec(tiny.with_heads()),
     "Spec-Drafter": lambda: _molspec(tiny.with_spec_drafter()),
     "Lightning": _lightning,

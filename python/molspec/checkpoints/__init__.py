@@ -8,10 +8,10 @@ from typing import Protocol
 
 from molspec.checkpoints import chemformer, folder, hugging_face, lightning, opennmt
 from molspec.checkpoints.checkpoint import DTYPES, Checkpoint, CheckpointError
-from molspec.checkpoints.folder import seal, write
+from molspec.checkpoints.folder import write
 from molspec.common.task import Task
 
-__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "seal", "write"]
+__all__ = ["DTYPES", "Checkpoint", "CheckpointError", "convert", "read", "write"]
 
 
 class _Format(Protocol):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import get_args
 
@@ -117,17 +119,27 @@ class Checkpoint:
 
         with_drafters: also of the n-gram model and the model's own drafters.
         """
+        return self._fingerprints[with_drafters]
+
+    @cached_property
+    def _fingerprints(self) -> tuple[str, str]:
+        """Without drafters and with them, in one pass over the weights."""
         digest = blake2b(digest_size=16)
         values = [self.spec.to_json(), self.vocabulary.to_json(), self.canonical_queries]
         if self.template is not None:
             values.append(self.template)
         digest.update(json.dumps([*values, self.dtype], sort_keys=True).encode())
-        drafters = [each for each in (self.heads, self.spec_drafter) if with_drafters and each]
-        for weights in (self.weights, *(drafter.weights for drafter in drafters)):
+
+        def update(weights: Mapping[str, torch.Tensor]) -> None:
             for name in sorted(weights):
                 digest.update(weights[name].contiguous().view(torch.uint8).numpy().data)
-        digest.update((self.ngram or b"") if with_drafters else b"")
-        return digest.hexdigest()
+
+        update(self.weights)
+        own = digest.hexdigest()
+        for drafter in filter(None, (self.heads, self.spec_drafter)):
+            update(drafter.weights)
+        digest.update(self.ngram or b"")
+        return own, digest.hexdigest()
 
     def to(self, dtype: str) -> Checkpoint:
         """Round every weight to `dtype`: float32, float16 or bfloat16; but not the rotations.
@@ -166,7 +178,8 @@ def check_weights(
             raise CheckpointError(
                 f"weight {name} is of {weights[name].dtype}: expected floating point"
             )
-        if not bool(weights[name].isfinite().all()):
+        # In a tenth of the time of `isfinite`: a NaN is both the least and the most.
+        if not all(map(math.isfinite, map(float, weights[name].aminmax()))):
             raise CheckpointError(f"weight {name} holds NaN or infinity")
 
 

@@ -3,9 +3,11 @@
 config.json        {"format": "molspec", "format_version": 1, "spec": the fields of ModelSpec,
                    "canonical_queries": whether its queries are made canonical, "aligned": whether
                    it was trained on root-aligned SMILES; both false if not given, "task": what it
-                   answers; unknown if not given, "runs_in": the dtype in which it is best run, by
-                   the kind of device, {"cpu": "int8"}; float32 if not given, "sha256": of the
-                   other values, vocabulary.json and the weights, compared if given; see `seal`}
+                   answers; unknown if not given, "template": as of `Checkpoint`, "runs_in": the
+                   dtype in which it is best run, by the kind of device, {"cpu": "int8"}; float32 if
+                   not given, "fingerprint": of the model without its drafters, compared if given.
+                   Instead of it older files have "sha256": of the other values, vocabulary.json and
+                   the weights}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes()
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
@@ -20,10 +22,9 @@ README.md          optional: the model card
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,13 @@ _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary
 _NGRAM, _CARD = "ngram.bin", "README.md"
 _SPEC, _DRAFTER = "spec", "drafter.json"
 _HEADS, _HEADS_FORMAT = "heads.safetensors", "molspec-heads"
-_HASH = "sha256"
+_FINGERPRINT, _OLDER_HASH = "fingerprint", "sha256"
+#: Values of config.json. Another name may be a damaged one of these.
+_KNOWN = {"format", "format_version", _FINGERPRINT, _OLDER_HASH} | {
+    each.name for each in fields(Checkpoint)
+}
 #: Values of config.json that are false if they are not given.
 _FLAGS = ("canonical_queries", "aligned")
-_MEBIBYTE = 2**20
 
 
 def recognises(path: Path) -> bool:
@@ -60,34 +64,6 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     config = _read_config(path / _CONFIG)
-    checkpoint = _read(path, config)
-    stored = config.get(_HASH)
-    if stored is not None and stored != _hash(path, config):
-        raise CheckpointError(
-            f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {_HASH} that was "
-            f"written with them; if they were changed on purpose, `molspec seal {path}`"
-        )
-    return checkpoint
-
-
-def seal(path: str | Path) -> None:
-    """Write the hash of the folder `path` again, after its files were changed on purpose.
-
-    Raises CheckpointError if the folder has another format or is broken, OSError if it cannot be
-    read or written.
-    """
-    path = Path(path)
-    try:
-        if not recognises(path):
-            raise CheckpointError(f"expected {LOOKS_FOR}")
-        config = _read_config(path / _CONFIG)
-        _read(path, config)
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error}") from error
-    _write_config(path, config)
-
-
-def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
     ngram, card = path / _NGRAM, path / _CARD
     heads = path / _HEADS
     vocabulary = read_object(path / _VOCABULARY)
@@ -99,11 +75,12 @@ def _read(path: Path, config: Mapping[str, Any]) -> Checkpoint:
         ngram=ngram.read_bytes() if ngram.exists() else None,
         # The card is for people: a wrong byte in it does not make the model unusable.
         card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
-        task=config["task"],
+        task=config.get("task"),
         template=config.get("template"),
         runs_in=config.get("runs_in", {}),
         **{name: config.get(name, False) for name in _FLAGS},
     )
+    _check_whole(path, config, checkpoint)
     if heads.exists():
         checkpoint = replace(checkpoint, heads=_read_heads(heads, checkpoint))
     if (path / _SPEC).exists():
@@ -155,12 +132,11 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
 
 def _read_config(path: Path) -> dict[str, Any]:
     config = read_object(path)
-    # Values of the first version, which the hash has even if the file lacks them; and no later one.
-    config.setdefault("task", None)
-    config.setdefault("canonical_queries", False)
     check_format(path.name, config, "molspec", VERSION)
     if not isinstance(config.get("spec"), dict):
         raise CheckpointError(f"{path.name} has no spec")
+    if unknown := config.keys() - _KNOWN:
+        raise CheckpointError(f"{path.name} has unknown values: {', '.join(sorted(unknown))}")
     for name in _FLAGS:
         if not isinstance(config.get(name, False), bool):
             raise CheckpointError(
@@ -175,15 +151,26 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _hash(folder: Path, config: Mapping[str, Any]) -> str:
-    """SHA-256, for which processors have instructions, of the data that decide answers."""
-    others = {name: value for name, value in config.items() if name != _HASH}
+def _check_whole(folder: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+    """Raise CheckpointError unless the files are those that were written together."""
+    name = _FINGERPRINT if _FINGERPRINT in config else _OLDER_HASH
+    if name not in config:
+        return
+    own = checkpoint.fingerprint(with_drafters=False)
+    if config[name] != (own if name == _FINGERPRINT else _older_hash(folder, config)):
+        raise CheckpointError(
+            f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {name} that was "
+            f"written with them; if they were changed on purpose, take it out of {_CONFIG}"
+        )
+
+
+def _older_hash(folder: Path, config: Mapping[str, Any]) -> str:
+    others = {name: value for name, value in config.items() if name != _OLDER_HASH}
+    others = {"task": None, "canonical_queries": False, **others}
     digest = sha256(json.dumps(others, sort_keys=True).encode())
     for name in (_VOCABULARY, _WEIGHTS):
-        with (folder / name).open("rb") as stream:
-            digest.update(f"\n{name} {os.fstat(stream.fileno()).st_size}\n".encode())
-            while piece := stream.read(_MEBIBYTE):
-                digest.update(piece)
+        data = (folder / name).read_bytes()
+        digest.update(f"\n{name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 
@@ -248,11 +235,12 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         "spec": checkpoint.spec.to_json(),
         **({} if checkpoint.template is None else {"template": checkpoint.template}),
         **({"runs_in": dict(checkpoint.runs_in)} if checkpoint.runs_in else {}),
+        _FINGERPRINT: checkpoint.fingerprint(with_drafters=False),
     }
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}
     (folder / _WEIGHTS).write_bytes(save(weights))  # save_file would make it unreadable to others
-    _write_config(folder, config)
+    write_object(folder / _CONFIG, config)
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.heads is not None:
@@ -275,8 +263,3 @@ def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, fol
     _write_files(checkpoint.drafting(drafter), folder)
     own = checkpoint.fingerprint(with_drafters=False)
     write_object(folder / _DRAFTER, {"k": drafter.k, "model": own})
-
-
-def _write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write config.json, whose hash covers the other files."""
-    write_object(folder / _CONFIG, {**config, _HASH: _hash(folder, config)})

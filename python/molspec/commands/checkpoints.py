@@ -1,4 +1,4 @@
-"""The commands `info`, `convert` and `seal`."""
+"""The commands `info` and `convert`."""
 
 from __future__ import annotations
 
@@ -53,14 +53,3 @@ def convert_command(
         from molspec.checkpoints import bundled
 
         checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template, task)
-
-
-@command
-def seal_command(
-    model: Path = argument("A checkpoint folder in molspec's format.", metavar="FOLDER"),
-) -> None:
-    """Write a model's hash again, after you changed its files."""
-    with value_errors_are_usage_errors():
-        from molspec import checkpoints
-
-        checkpoints.seal(model)

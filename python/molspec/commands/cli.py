@@ -33,7 +33,6 @@ _COMMANDS = {
         "average": "training",
         "vary": "training",
         "convert": "checkpoints",
-        "seal": "checkpoints",
     },
     "Make it faster": {"distil": "heads", "train-heads": "heads", "train-drafter": "heads"},
 }
