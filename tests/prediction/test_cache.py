@@ -14,7 +14,7 @@ import pytest
 
 from molspec.common.workers import in_processes
 from molspec.drafting import DraftTree, SpecDraft
-from molspec.prediction.cache import AnswerCache, _settings_digest
+from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.queries import QueryReader
@@ -362,6 +362,5 @@ def test_equal_options_have_one_key(tmp_path: Path) -> None:
     options = PredictOptions(samples=2, temperature=2)
     AnswerCache(path=tmp_path / "answers").predict(model, ["CCO"], options)
     again = AnswerCache(path=tmp_path / "answers")
-    _settings_digest.cache_clear()
     again.predict(model, ["CCO"], PredictOptions(samples=2, temperature=2.0, drafter="none"))
     assert (again.hits, again.misses) == (1, 0)

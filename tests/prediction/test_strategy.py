@@ -79,7 +79,8 @@ GREEDY = "greedy decoding takes 'none', 'windows', 'tree', 'heads', 'spec' or a 
         ({"drafter": 7}, r"drafter is 7: expected one of none, windows, tree, heads, spec, "),
         ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
         ({"n_best": 3, "beam_size": 2}, "beam_size is 2: expected at least n_best 3"),
-        ({"beam": "sbs", "finished": "separate"}, "finished is 'separate': beam 'sbs' keeps them"),
+        ({"beam": "sbs", "finished": "separate"}, "finished is 'separate': .* beam 'sbs'"),
+        ({"n_best": 3, "draft_length": 5}, "draft_length is 5"),
     ],
 )
 def test_unsuitable_combinations_are_refused(options: dict[str, object], message: str) -> None:

@@ -85,16 +85,21 @@ def test_results_equal_those_of_the_command_line(
     assert response.json()["results"] == lines(served, "retro", QUERIES, **options)
 
 
-@pytest.mark.parametrize("changes", [{}, {"n_best": 3}, {"n_best": 3, "raw": True}])
-def test_equal_options_are_resolved_once(
-    client: httpx.Client, served: Service, changes: dict[str, Any]
+@pytest.mark.parametrize("changes", [{}, {"n_best": 10}, {"n_best": 3, "raw": True}])
+def test_options_of_a_request_are_checked_once(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    configs = []
-    for _ in range(2):
-        body = {"model": "retro", "queries": ["CCO"], **SHORT, **changes}
-        assert client.post("/v1/predict", json=body).status_code == 200
-        configs.append(list(served.workers["retro"].model._configs.values()))
-    assert list(map(id, configs[0])) == list(map(id, configs[1]))
+    checked = []
+    check = PredictOptions.__post_init__
+
+    def counted(options: PredictOptions) -> None:
+        checked.append(options)
+        check(options)
+
+    monkeypatch.setattr(PredictOptions, "__post_init__", counted)
+    body = {"model": "retro", "queries": ["CCO", "CC.O"], **SHORT, **changes}
+    assert client.post("/v1/predict", json=body).status_code == 200
+    assert len(checked) == 1
 
 
 def test_streamed_lines_name_their_queries(client: httpx.Client, served: Service) -> None:

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -157,10 +156,12 @@ class AnswerCache:
         check_several("queries", queries)
         config = model.decode_config(options)
         queries = list(queries)
-        if config.deciding is None:
+        deciding = config.deciding
+        if deciding is None:
             self.misses += len(queries)
             return list(model.predict_stream(queries, config))
-        keys = [_key(model, query, config.deciding) for query in queries]
+        settings = _settings_digest(deciding)
+        keys = [_key(model, query, config.canonical_queries, settings) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}
         self.misses += len(new)
@@ -225,19 +226,18 @@ class AnswerCache:
             self._database.execute("update answers set used = ? where key = ?", (used, key))
 
 
-def _key(model: Model, query: str, config: DecodeConfig) -> bytes:
+def _key(model: Model, query: str, canonical: bool, settings: bytes) -> bytes:
     if not isinstance(query, str):  # it gets an error, which is not stored
         query = f"\0{type(query).__name__}"
-    elif config.canonical_queries:
+    elif canonical:
         try:
             query = model.reader.canonical(query)
         except ValueError:  # it gets its own error as the answer
             query = f"as it is: {query}"
     text = query.encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16, key=_settings_digest(config)).digest()
+    return blake2b(text, digest_size=16, key=settings).digest()
 
 
-@lru_cache(64)
 def _settings_digest(config: DecodeConfig) -> bytes:
     values = json.dumps(config.answer_settings(""), sort_keys=True)
     return blake2b(values.encode(), digest_size=32).digest()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import molspec
 from molspec.decoding import Strategy
 from molspec.drafting import AnyConfiguration, DraftContext, Drafting, OwnDraft
-from molspec.prediction.options import DRAFT_COUNTS, PredictOptions
+from molspec.prediction.options import DRAFT_COUNTS, PredictOptions, changed
 from molspec.prediction.strategy import SearchPlan, chosen_drafter, search_plan
 
 #: Options that settings leave out at their default: files were written before they came.
@@ -44,30 +44,18 @@ class DecodeConfig:
     identity: Identity
     canonical_queries: bool
     max_length: int
-    #: The plans made so far. They hold native objects, so they stay in their process.
-    _plans: dict[tuple[int, int], SearchPlan] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
 
-    def __reduce__(self) -> tuple[type[DecodeConfig], tuple[Any, ...]]:
-        values = (self.options, self.identity, self.canonical_queries, self.max_length)
-        return DecodeConfig, values
-
-    @cached_property
+    @property
     def drafter(self) -> AnyConfiguration:
         """The requested drafter, or the cheapest for this model and batch size."""
-        return self._chosen(self.options)
+        return chosen_drafter(self.options, self.identity.device, self.identity.decoder_bytes)
 
     def plan(self, batch_size: int, factor: int = 1) -> SearchPlan:
         """The search for batches of a size, with the beam's width times `factor`."""
-        if (known := self._plans.get((batch_size, factor))) is None:
-            options = self.options
-            if options.batch_size != batch_size:
-                options = replace(options, batch_size=batch_size)
-            options = options.searched(factor)
-            known = search_plan(options, self._chosen(options), self.max_length)
-            self._plans[batch_size, factor] = known
-        return known
+        # Another drafter may hold much memory, or have no hash.
+        named = isinstance(self.options.drafter, str | None)
+        planned = _planned if named else _planned.__wrapped__
+        return planned(self.options, self.identity, self.max_length, batch_size, factor)
 
     def strategy(self, context: DraftContext) -> Strategy:
         """The search for the options' batch size, with a drafter of its own."""
@@ -75,17 +63,14 @@ class DecodeConfig:
         plan = self.plan(batch_size)
         return Strategy(plan.strategy.search, plan.build(context, batch_size))
 
-    def _chosen(self, options: PredictOptions) -> AnyConfiguration:
-        return chosen_drafter(options, self.identity.device, self.identity.decoder_bytes)
-
-    @cached_property
+    @property
     def deciding(self) -> DecodeConfig | None:
         """The part that decides answers; None if a drafter of any kind is part of it."""
         if self.options.drafts_decide:
             known = isinstance(self.options.drafter, str | Drafting | OwnDraft | None)
             return self if known else None
         unset: dict[str, Any] = dict.fromkeys(("drafter", *DRAFT_COUNTS))
-        return replace(self, options=replace(self.options, batch_size=1, **unset))
+        return replace(self, options=changed(self.options, batch_size=1, **unset))
 
     def settings(self, model: str) -> dict[str, Any]:
         """Settings of answers and costs as JSON values, with resolved defaults.
@@ -115,6 +100,16 @@ class DecodeConfig:
         if not self.options.drafts_decide:
             del settings["batch_size"], settings["drafter"]
         return settings
+
+
+@lru_cache(256)
+def _planned(
+    options: PredictOptions, identity: Identity, max_length: int, batch_size: int, factor: int
+) -> SearchPlan:
+    """The only store between options and a search. Native settings have no state."""
+    options = changed(options, batch_size=batch_size).searched(factor)
+    drafter = chosen_drafter(options, identity.device, identity.decoder_bytes)
+    return search_plan(options, drafter, max_length)
 
 
 #: Options, as given or resolved.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,6 @@ class Model:
         self.reader = QueryReader(self.spec, self.vocabulary, checkpoint.template, self.task)
         self._ngram = checkpoint.ngram
         self._drafters = _drafters(checkpoint, dtype, device)
-        #: Of options that were resolved before.
-        self._configs: dict[PredictOptions, DecodeConfig] = {}
         _ = self.context  # checks the n-gram model
 
     @cached_property
@@ -92,8 +90,7 @@ class Model:
         return f"<Model {self.task or 'of unknown task'}: {about}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name != "context"}  # native
-        return {**state, "_configs": {}}
+        return {name: value for name, value in vars(self).items() if name != "context"}  # native
 
     def free_caches(self) -> None:
         """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
@@ -109,10 +106,8 @@ class Model:
         """
         check_names("predict", options, OPTION_NAMES)
         statistics = Statistics()
-        plain = all(isinstance(value, _PLAIN) for value in (n_best, *options.values()))
-        made = (_plain_options if plain else PredictOptions)(n_best, **options)
-        stream = self.predict_stream(queries, made, statistics)
-        return Results(stream, statistics)
+        made = PredictOptions(n_best, **options)
+        return Results(self.predict_stream(queries, made, statistics), statistics)
 
     def predict_stream(
         self,
@@ -255,17 +250,6 @@ class Model:
         if not isinstance(options, PredictOptions | None):
             raise ValueError(f"options is a {type(options).__name__}: expected PredictOptions")
         options = options or _DEFAULTS
-        is_named = options.drafter is None or isinstance(options.drafter, str)  # else unhashable
-        if is_named and (known := self._configs.get(options)) is not None:
-            return known
-        config = self._resolved(options)
-        if is_named:
-            if len(self._configs) >= _MOST_CONFIGS:
-                self._configs.clear()
-            self._configs[options] = config
-        return config
-
-    def _resolved(self, options: PredictOptions) -> DecodeConfig:
         canonical = options.canonical_queries
         if canonical is None:
             canonical = self.canonical_queries
@@ -306,16 +290,6 @@ def _drafters(checkpoint: Checkpoint, dtype: str, device: str) -> dict[str, Any]
 
 
 _DEFAULTS = PredictOptions()
-#: Options that are resolved once.
-_MOST_CONFIGS = 64
-#: Types of values whose options are made once; others may hold much memory.
-_PLAIN = (str, int, float, type(None))
-
-
-@lru_cache(_MOST_CONFIGS, typed=True)
-def _plain_options(n_best: int, **options: Any) -> PredictOptions:
-    """The same options for equal values of equal types."""
-    return PredictOptions(n_best, **options)
 
 
 def check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:

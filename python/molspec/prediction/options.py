@@ -7,9 +7,9 @@ This is the only list of options: the command line's flags, the bodies of reques
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from molspec.common.fields import check_fields, described, differing, http_setting, setting
 from molspec.drafting.options import (
@@ -36,29 +36,43 @@ DEFAULT_BATCH_SIZE = 32
 WIDEST_BEAM = 1000
 #: Options of a named drafter.
 DRAFT_COUNTS = ("draft_length", "draft_count", "node_budget")
-#: Options that do not apply to samples.
-_NOT_WITH_SAMPLES = (
-    "n_best",
-    "beam_size",
-    "beam",
-    "length_penalty",
-    "drop_invalid",
-    "drop_unchanged",
-    "drop_impossible",
-    "finished",
-    "augmentations",
-)
-#: Beams look ahead on the tree's guesses, by their own rules; the name "tree" means that.
-_NOT_AHEAD = (TreeDraft, WindowDrafts)
-#: The drafters that a search cannot use; a standard beam uses none.
-_UNFIT: dict[Search, tuple[type, ...]] = {
-    "greedy": (LookAhead,),
-    "sampling": (LookAhead,),
-    "exact": _NOT_AHEAD,
-    "sbs": (LookAhead, TreeDraft),
+
+
+class _Takes(NamedTuple):
+    """What goes with a search: the only place that says it.
+
+    called: the search, in errors. unfit: drafters that it cannot use; it can decode without one.
+    verification: the kind that it has beside strict. refused: options that must keep their default.
+    ahead: whether it looks ahead: on the tree's guesses by rules of its own, for the name "tree".
+    """
+
+    called: str
+    unfit: tuple[type, ...]
+    verification: str | None = None
+    refused: tuple[str, ...] = ()
+    ahead: bool = False
+
+    def drafter(self, requested: object, made: object) -> bool:
+        """Whether it takes a drafter, by the request for it and as it is made of that."""
+        is_own = self.ahead and requested == "tree"
+        return is_own or isinstance(made, NoDraft) or not isinstance(made, self.unfit)
+
+
+_SEARCHES: dict[Search, _Takes] = {
+    "greedy": _Takes("greedy decoding", (LookAhead,), "relaxed"),
+    "exact": _Takes("beam 'exact'", (TreeDraft, WindowDrafts), ahead=True),
+    "standard": _Takes("beam 'standard'", (object,)),
+    "sbs": _Takes("beam 'sbs'", (LookAhead, TreeDraft), refused=("finished",)),
+    "sampling": _Takes(
+        "samples",
+        (LookAhead,),
+        "rejection",
+        (
+            *("n_best", "beam_size", "beam", "length_penalty", "finished", "augmentations"),
+            *("drop_invalid", "drop_unchanged", "drop_impossible"),
+        ),
+    ),
 }
-#: Searches that the option `beam` does not name.
-_NAMES = {"greedy": "greedy decoding", "sampling": "sampling"}
 ANSWERS, BEAMS, DRAFTS = "Answers", "Beams", "Drafts"
 SAMPLES, RELAXED = "Samples", "Relaxed verification"
 
@@ -287,8 +301,6 @@ class PredictOptions:
             raise ValueError(
                 f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
             )
-        if self.beam == "sbs" and self.finished != "beam":
-            raise ValueError(f"finished is {self.finished!r}: beam 'sbs' keeps them in the beam")
         if self.length_penalty and (self.merge_duplicates or self.augmentations > 1):
             raise ValueError(
                 f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
@@ -297,13 +309,20 @@ class PredictOptions:
             raise ValueError(
                 f"augment_below is {self.augment_below}: expected augmentations above 1 with it"
             )
-        self._check_sampling()
-        self._check_verification()
-        self._check_drafter()
-        if self.drops and self.max_beam_factor > 1:
+        if self.samples is None:
+            self._check_unused(SAMPLES, "samples")
+        if self.verification != "relaxed":
+            self._check_unused(RELAXED, "verification='relaxed'")
+        if self.judge == "drafter" and isinstance(self.configuration, WindowDrafts | NoDraft):
+            raise ValueError(
+                f"judge is 'drafter': expected a drafter that knows probabilities, not "
+                f"{self.drafter!r}"
+            )
+        self._check_search(self.search)
+        if self.is_greedy and self.drops and self.max_beam_factor > 1:
             try:
-                self.searched(2)
-            except ValueError as error:  # of greedy decoding: something may not fit a beam
+                self._check_search("exact")
+            except ValueError as error:
                 raise ValueError(
                     f"{error}; the beam widens where answers are dropped, unless max_beam_factor "
                     "is 1"
@@ -322,7 +341,7 @@ class PredictOptions:
         if not self.drops:
             return self
         width = min(factor * self.width, WIDEST_BEAM)
-        return replace(self, n_best=width, beam_size=None, max_beam_factor=1)
+        return changed(self, n_best=width, beam_size=None, max_beam_factor=1)
 
     def distinct(self) -> PredictOptions:
         """These options, for a list of n_best different molecules if the beam finds so many.
@@ -331,46 +350,40 @@ class PredictOptions:
         """
         if self.is_greedy or self.samples is not None or self.length_penalty:
             return self
-        return replace(self, merge_duplicates=True, drop_invalid=True)
+        return changed(self, merge_duplicates=True, drop_invalid=True)
 
     def within(self, widest: int) -> PredictOptions:
         """These options, for beams that do not widen beyond so many hypotheses."""
         factor = min(self.max_beam_factor, max(1, widest // self.width))
-        return self if factor == self.max_beam_factor else replace(self, max_beam_factor=factor)
+        return self if factor == self.max_beam_factor else changed(self, max_beam_factor=factor)
 
-    def _check_sampling(self) -> None:
-        if self.samples is None:
-            for other in differing(self, SAMPLES):
-                raise ValueError(
-                    f"{other.name} is {getattr(self, other.name)!r}: expected samples with it, it "
-                    "has no other use"
-                )
-            return
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if option.name in _NOT_WITH_SAMPLES and value != option.default:
-                raise ValueError(
-                    f"{option.name} is {value!r}: expected {option.default!r}, it cannot be "
-                    "combined with samples"
-                )
-
-    def _check_verification(self) -> None:
-        if self.verification != "relaxed":
-            for other in differing(self, RELAXED):
-                raise ValueError(
-                    f"{other.name} is {getattr(self, other.name)!r}: expected "
-                    "verification='relaxed' with it"
-                )
-        for name, search, called in (
-            ("relaxed", "greedy", "greedy decoding"),
-            ("rejection", "sampling", "samples"),
-        ):
-            if self.verification == name and self.search != search:
-                raise ValueError(f"verification is {name!r}: expected it with {called}")
-        if self.judge == "drafter" and isinstance(self.configuration, WindowDrafts | NoDraft):
+    def _check_unused(self, group: str, needed: str) -> None:
+        for other in differing(self, group):
             raise ValueError(
-                f"judge is 'drafter': expected a drafter that knows probabilities, not "
-                f"{self.drafter!r}"
+                f"{other.name} is {getattr(self, other.name)!r}: expected {needed} with it"
+            )
+
+    def _check_search(self, search: Search) -> None:
+        takes = _SEARCHES[search]
+        for name in takes.refused:
+            value, default = getattr(self, name), getattr(PredictOptions, name)
+            if value != default:
+                raise ValueError(
+                    f"{name} is {value!r}: expected {default!r}, it cannot be combined with "
+                    f"{takes.called}"
+                )
+        if self.verification not in ("strict", takes.verification):
+            fit = next(of for of in _SEARCHES.values() if of.verification == self.verification)
+            raise ValueError(
+                f"verification is {self.verification!r}: expected it with {fit.called}"
+            )
+        if self.drafter is None and not self._counts:
+            return
+        if not takes.drafter("tree" if self.drafter is None else self.drafter, self.configuration):
+            named = [repr(name) for name in DRAFTERS if takes.drafter(name, resolve(name))]
+            others = ", a LookAhead" * takes.ahead + " or a Drafter" * (object not in takes.unfit)
+            raise ValueError(
+                f"drafter is {self.drafter!r}: {takes.called} takes {', '.join(named)}{others}"
             )
 
     @property
@@ -400,23 +413,6 @@ class PredictOptions:
         """Whether answers depend on the drafts."""
         return self.verification != "strict" or self.search == "sbs"
 
-    def _check_drafter(self) -> None:
-        if self.drafter is None and not self._counts:
-            return
-        search, unfit = self.search, _UNFIT.get(self.search)
-        ahead = unfit == _NOT_AHEAD
-
-        def fits(drafter: object) -> bool:
-            return isinstance(drafter, NoDraft) if unfit is None else not isinstance(drafter, unfit)
-
-        if (ahead and self.drafter in (None, "tree")) or fits(self.configuration):
-            return
-        names = [each for each in DRAFTERS if fits(resolve(each)) or (ahead and each == "tree")]
-        named = _NAMES.get(search, f"beam {search!r}")
-        takes = ", ".join(repr(name) for name in names if "+" not in name)
-        takes += ", a LookAhead" * ahead + " or a Drafter" * (unfit is not None)
-        raise ValueError(f"drafter is {self.drafter!r}: {named} takes {takes}")
-
     @property
     def _counts(self) -> dict[str, int]:
         """The given options of the drafter."""
@@ -442,6 +438,13 @@ class PredictOptions:
                 "the model's own"
             )
         return self.max_length
+
+
+def changed(options: PredictOptions, **values: Any) -> PredictOptions:
+    """Options with other values, which are not checked: they must fit wherever the old ones do."""
+    made = object.__new__(PredictOptions)
+    vars(made).update(vars(options), **values)
+    return made
 
 
 assert PredictOptions.__doc__ is not None  # for mypy

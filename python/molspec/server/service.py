@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Annotated, Any, TypeVar
@@ -20,7 +19,6 @@ from molspec.common.task import Task
 from molspec.files import PreparedQuery, Query, prepare_query
 from molspec.planners.stock import Stock
 from molspec.prediction.config import DecodeConfig
-from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from molspec.server.artist import Artist
@@ -63,18 +61,6 @@ def refusing(*place: str | int) -> Iterator[None]:
                 message = f"{place[-1]}{message.removeprefix(field)}"
         wrong = {"type": "value_error", "loc": where, "msg": message}
         raise RequestValidationError([wrong]) from error
-
-
-@lru_cache(maxsize=64)
-def _config(model: Model, limits: Limits, raw: bool, **values: Any) -> DecodeConfig:
-    """The options of a request, checked once for equal values."""
-    options = PredictOptions(**values)
-    if not raw:
-        options = options.distinct()
-    if "max_beam_factor" not in values:
-        options = options.within(limits.beam_size)
-    limits.check(options)
-    return model.decode_config(options)
 
 
 @dataclass(eq=False)
@@ -178,7 +164,13 @@ class Service:
 
         Raises ValueError, naming the option, if it is invalid or beyond a limit.
         """
-        return _config(worker.model, self.limits, raw, **values)
+        options = PredictOptions(**values)
+        if not raw:
+            options = options.distinct()
+        if "max_beam_factor" not in values:
+            options = options.within(self.limits.beam_size)
+        self.limits.check(options)
+        return worker.model.decode_config(options)
 
     def submit(
         self,
