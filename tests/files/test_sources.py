@@ -340,6 +340,7 @@ def test_tokens_of_models_are_no_name(tmp_path: Path, line: str) -> None:
     ("content", "kind"),
     [
         (b"PK\x03\x04\x14\0\x06\0", "a zip or Excel file"),
+        (b"PAR1\x15\x04\x15", "Parquet, which `molspec predict-parquet`"),
         (gzip.compress(b"CCO\n", mtime=0), "compressed by gzip"),
         (bz2.compress(b"CCO\n"), "compressed by bzip2"),
         (b"\x89HDF\r\n\x1a\n\0\0", "not text"),

@@ -54,6 +54,7 @@ _KINDS = {
     "compressed by xz, without .xz in its name": rb"\xfd7zXZ",
     "compressed by bzip2": rb"BZh[1-9]1AY",
     "compressed by zstd": rb"\x28\xb5\x2f\xfd",
+    "Parquet, which `molspec predict-parquet` reads": rb"PAR1",
     "not text": rb"(?s).*?\0",
 }
 #: Such kinds of text. A record of SDF may begin in any way: with its title.
