@@ -57,6 +57,21 @@ def test_table_with_commas_is_read_with_its_groups(tmp_path: Path) -> None:
     refused(r"a\.csv, line 2: unexpected end of data", list, PairTable(path))
 
 
+def test_two_files_of_lines_are_pairs(tmp_path: Path) -> None:
+    """Files of OpenNMT: a query a line, with blanks between tokens, and the targets beside it."""
+    src, tgt = tmp_path / "src-test.txt", tmp_path / "tgt-test.txt"
+    src.write_text("\ufeffC C ( = O ) O . C O\r\n\nC\nC C\n\n")
+    tgt.write_text("C O C ( C ) = O\n\nC\n\n")
+    table = PairTable([src, tgt])
+    expected = [Pair("CC(=O)O.CO", "COC(C)=O"), Pair("C", "C"), Pair("CC", "")]
+    assert list(table) == list(table) == expected
+    assert (table.query_column, table.target_column) == ("src", "tgt")
+    tgt.write_text("C O C ( C ) = O\n\nC\n")
+    refused("src-test.txt has a line 4, .*tgt-test.txt has none", PairTable, [src, tgt])
+    refused("src-test.txt has a line 4, .*tgt-test.txt has none", PairTable, [tgt, src])
+    refused("3 files", PairTable, [src, src, tgt])
+
+
 def test_a_pipe_is_refused_before_a_row_is_lost() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"src\ttgt\nC\tN\n")

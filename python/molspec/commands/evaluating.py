@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from molspec.commands import jobs
 from molspec.commands.command import command
-from molspec.commands.flags import PROCESSES, QUERY_COLUMN, TABLE, TARGET_COLUMN, ModelFlags
+from molspec.commands.flags import PROCESSES, QUERY_COLUMN, TABLES, TARGET_COLUMN, ModelFlags
 from molspec.common.console import (
     UsageError,
     check_standard_output,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @command
 def evaluate_command(
-    table_path: Path = TABLE,
+    tables: list[Path] = TABLES,
     query_column: str | None = QUERY_COLUMN,
     target_column: str | None = TARGET_COLUMN,
     by: str | None = setting(None, "Report the accuracy for each value of this column too."),
@@ -54,7 +54,7 @@ def evaluate_command(
     with value_errors_are_usage_errors():
         count = jobs.process_count(processes)
         loaded = jobs.load_model(model)
-        table = PairTable(table_path, query_column, target_column, loaded.task, by)
+        table = PairTable(tables, query_column, target_column, loaded.task, by)
         settings = Settings(table, model.model_name, loaded.decode_config(options), offset)
         evaluation = Evaluation(settings, output, limit)
         with nullcontext() if output is None else resumable():

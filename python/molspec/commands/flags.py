@@ -9,7 +9,11 @@ from molspec.commands.command import argument
 from molspec.common.console import STANDARD
 from molspec.common.fields import setting
 
-TABLE = argument("Queries and targets: .tsv or .csv, a header; .gz or .xz too.", metavar="TABLE")
+TABLES = argument(
+    "Queries and targets: .tsv or .csv, a header; or a file of queries and one of their targets, "
+    "line by line; .gz or .xz too.",
+    metavar="TABLE",
+)
 PROCESSES = setting(
     "1", "Processes on the CPU that share the model; all: one for each core.", metavar="N"
 )

@@ -18,7 +18,7 @@ from molspec.commands.flags import (
     PROCESSES,
     QUERY_COLUMN,
     RAW,
-    TABLE,
+    TABLES,
     TARGET_COLUMN,
     InputFlags,
     ModelFlags,
@@ -124,7 +124,7 @@ class _Counted:
 
 @command
 def score_command(
-    table_path: Path = TABLE,
+    tables: list[Path] = TABLES,
     query_column: str | None = QUERY_COLUMN,
     target_column: str | None = TARGET_COLUMN,
     *,
@@ -150,7 +150,7 @@ def score_command(
         _check_task(form, loaded)
         loaded.check_aligned(aligned)
         aligned = loaded.aligned if aligned is None else aligned
-        table = PairTable(table_path, query_column, target_column, loaded.task)
+        table = PairTable(tables, query_column, target_column, loaded.task)
         options.setdefault("canonical_queries", loaded.canonical_queries)
         settings = {
             **model_settings(model.model_name, loaded.identity),
@@ -163,7 +163,7 @@ def score_command(
             FORMATS[form],
             OutputContext(model.model_name, loaded.task, as_written=True),
             settings,
-            {**jobs.files_read(model), "TABLE": table_path},
+            {**jobs.files_read(model), "TABLE": tables},
         )
 
     answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)

@@ -39,7 +39,7 @@ class Settings:
         """The model and options as JSON values. Defaults are resolved."""
         return {
             **self.config.settings(self.model),
-            "table": self.table.path.name,
+            "table": ", ".join(path.name for path in self.table.paths),
             "query_column": self.table.query_column,
             "target_column": self.table.target_column,
             "group_column": self.table.group_column,
@@ -79,7 +79,7 @@ class Evaluation:
                 if record.pair != row:
                     raise ValueError(
                         f"{output} holds an evaluation of another table: it has {record.query!r} "
-                        f"where {settings.table.path} has {row.query!r}"
+                        f"where {settings.table.paths[0]} has {row.query!r}"
                     )
                 self._add(record)
 

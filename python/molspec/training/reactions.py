@@ -116,7 +116,8 @@ def read_rows(
     if column is None and not sides:
         raise ValueError(
             f"{path}: no reaction SMILES in its first rows and no columns reactants and product, "
-            f"src and tgt, or source and target in its header, {name_columns(header)}"
+            f"src and tgt, or source and target in its header, {name_columns(header)}; two files "
+            "of sources and targets are a table by (printf 'src\\ttgt\\n'; paste SRC TGT) > a.tsv"
         )
     for number, cells in chain(peeked, table):
         yield Row(printable(path), number, _reaction(cells, column, sides))
