@@ -77,6 +77,23 @@ class TestWithSyntheseus:
         assert run(*job) == 0
         assert run(*job, "--algorithm", "mcts") == 2  # a different search
 
+    def test_requested_columns_of_the_targets_are_copied(self, run: Run, tmp_path: Path) -> None:
+        targets, output = tmp_path / "targets.csv", tmp_path / "plans.csv"
+        targets.write_text(f"smiles,Price\n{TARGETS[3]},7\nCC(,8\n")
+        job = ("plan", "-i", str(targets), *SEARCH, *LIMITS, "--copy-column", "Price")
+        assert run(*job, "-o", str(output)) == 1
+        rows = csv.DictReader(output.read_text().splitlines())
+        assert [(row["solved"], row["Price"]) for row in rows] == [("true", "7"), ("false", "8")]
+        assert run(*job, "-f", "jsonl") == 1
+        plans = map(json.loads, run.out.splitlines())
+        assert [plan["columns"] for plan in plans] == [{"Price": "7"}, {"Price": "8"}]
+        for flags, fault in (
+            (("-f", "trees"), "none, trees has no columns"),
+            (("-f", "csv", "--copy-column", "error"), "a name that no other column has"),
+        ):
+            assert run(*job, *flags) == 2
+            assert f"expected {fault}" in run.err
+
     def test_two_processes_screen_a_library_like_one(self, run: Run, tmp_path: Path) -> None:
         """One row per target, in their order; two processes write the same rows as one."""
         targets = tmp_path / "targets.smi"

@@ -40,6 +40,7 @@ def test_record_round_trips_through_json() -> None:
     record = Record.of(Pair("C", "[OH:1]C"), result, 1 / 3)
     assert (record.query, record.target, record.target_canonical) == ("C", "[OH:1]C", "CO")
     assert [(a.smiles, a.canonical) for a in record.predictions] == [("OC", "CO"), ("O(", None)]
+    assert record.to_json()["rank"] == 1
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 

@@ -136,8 +136,9 @@ class Checkpoint:
 
         update(self.weights)
         own = digest.hexdigest()
-        for drafter in filter(None, (self.heads, self.spec_drafter)):
-            update(drafter.weights)
+        for drafter in (self.heads, self.spec_drafter):
+            if drafter is not None:
+                update(drafter.weights)
         digest.update(self.ngram or b"")
         return own, digest.hexdigest()
 

@@ -35,7 +35,10 @@ def evaluate_command(
     target_column: str | None = TARGET_COLUMN,
     by: str | None = setting(None, "Report the accuracy for each value of this column too."),
     output: Path | None = setting(
-        None, "Output file, a line for each query; an interrupted run resumes."
+        None,
+        "Output file of JSON lines: each query's answers and the rank of its target; an "
+        "interrupted run resumes.",
+        flags=("--output", "-o"),
     ),
     offset: int = setting(0, "Rows to skip at the beginning.", least=0),
     limit: int | None = setting(None, "Maximum rows to read."),

@@ -73,6 +73,15 @@ def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> st
     return chosen
 
 
+def check_copied(copied: Sequence[str], form: str, has_columns: bool, taken: Sequence[str]) -> None:
+    """Raise UsageError if the format has no columns, or one of a copied column's name."""
+    for index, name in enumerate(copied):
+        if not has_columns:
+            raise UsageError(f"copy_column is {name!r}: expected none, {form} has no columns")
+        if name in (*taken, *copied[:index]):
+            raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")
+
+
 def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
     """The files that a job reads, by option."""
     from molspec.checkpoints.bundled import locate

@@ -12,6 +12,7 @@ from molspec import __version__, files
 from molspec.commands import jobs
 from molspec.commands.command import argument, command
 from molspec.commands.flags import (
+    COPY_COLUMN,
     FORMAT,
     FORMAT_FLAGS,
     PROCESSES,
@@ -74,6 +75,7 @@ def plan_command(
         "retro-star", "Search algorithm of Syntheseus."
     ),
     cache: Path | None = setting(None, "Prediction cache (SQLite file), reused by later searches."),
+    copy_column: list[str] | None = COPY_COLUMN,
     *,
     limits: SearchLimits,
     output: PlanFlags,
@@ -94,6 +96,8 @@ def plan_command(
         if first:
             limits = replace(limits, routes=1)
         form = jobs.chosen_format(output, formats.FORMATS)
+        copied = tuple(copy_column or ())
+        jobs.check_copied(copied, form, formats.FORMATS[form].has_columns, formats.COLUMNS)
         count = jobs.process_count(processes)
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
         with value_errors_are_usage_errors():
@@ -116,14 +120,14 @@ def plan_command(
                     f"model is {model.model_name!r}: expected one of task 'retro', it is of "
                     f"{loaded.task!r}"
                 )
-            queries = opened.queries(source.column, source.id_column, "retro")
+            queries = opened.queries(source.column, source.id_column, "retro", copied)
             reads = {**jobs.files_read(model, source), "--stock": stock}
             files.check_apart(reads, AnswerCache.files(cache))
             about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
             results = jobs.open_results(
                 output,
                 formats.FORMATS[form],
-                OutputContext(model.model_name, "retro", about=about),
+                OutputContext(model.model_name, "retro", about=about, copied_columns=copied),
                 {
                     **model_settings(model.model_name, loaded.identity),
                     "n_best": n_best,
@@ -133,6 +137,7 @@ def plan_command(
                     "stock": _digest(for_sale),
                     "match": for_sale.match,
                     "format": form,
+                    **({"copy_column": list(copied)} if copied else {}),
                 },
                 {**reads, "--cache": cache},
             )

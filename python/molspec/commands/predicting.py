@@ -216,18 +216,13 @@ def _check_columns(
     copied: tuple[str, ...], form: str, context: OutputContext, options: PredictOptions
 ) -> None:
     """Raise UsageError if columns cannot be copied, or a field be written, to the output."""
-    with_columns = [name for name, each in FORMATS.items() if each.has_columns]
     for name in context.further_columns:
         # An option of a field's name asks for nothing else.
-        if form not in with_columns and getattr(options, name, False) is True:
-            those = f"one of {', '.join(with_columns)}"
+        if not FORMATS[form].has_columns and getattr(options, name, False) is True:
+            those = f"one of {', '.join(name for name, it in FORMATS.items() if it.has_columns)}"
             raise UsageError(f"{name} is True with the format {form}: expected {those}")
     taken = (*files.COLUMNS, *context.further_columns)
-    for index, name in enumerate(copied):
-        if form not in with_columns:
-            raise UsageError(f"copy_column is {name!r}: expected none, {form} has no columns")
-        if name in (*taken, *copied[:index]):
-            raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")
+    jobs.check_copied(copied, form, FORMATS[form].has_columns, taken)
 
 
 def _how(options: PredictOptions) -> str:

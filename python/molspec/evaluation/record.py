@@ -67,13 +67,15 @@ class Record:
         """Read what `to_json` wrote. Raises TypeError or KeyError if it is something else."""
         return cls(
             **{
-                **values,
+                **{name: value for name, value in values.items() if name != "rank"},
                 "predictions": tuple(map(Prediction.from_json, values["predictions"])),
                 "statistics": QueryStatistics(**values["statistics"]),
             }
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, as JSON values."""
+        """Every field, and the target's rank from 1, null without one, as JSON values."""
+        rank = None if self.found_at is None else self.found_at + 1
         predictions = [each.told(recorded=True) for each in self.predictions]
-        return {**vars(self), "predictions": predictions, "statistics": asdict(self.statistics)}
+        parts = {"predictions": predictions, "statistics": asdict(self.statistics)}
+        return {**vars(self), "rank": rank, **parts}

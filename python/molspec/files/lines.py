@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from molspec.common.console import printed
 from molspec.common.task import reaction_smiles
-from molspec.files.answer import Answer, OutputContext
+from molspec.files.answer import Answer, OutputContext, Query
 
 if TYPE_CHECKING:
     from molspec.prediction.options import PredictOptions
@@ -40,7 +40,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
         "error": answer.error,
     }
     if context.copied_columns:
-        values["columns"] = copied(answer, context)
+        values["columns"] = copied(answer.query, context)
     return json.dumps(values) + "\n"
 
 
@@ -59,9 +59,9 @@ def cell(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def copied(answer: Answer, context: OutputContext) -> dict[str, str]:
+def copied(query: Query, context: OutputContext) -> dict[str, str]:
     """Cells of the query's row, by their columns."""
-    return dict(zip(context.copied_columns, answer.query.columns, strict=True))
+    return dict(zip(context.copied_columns, query.columns, strict=True))
 
 
 def in_commas(rows: Iterable[Sequence[str]]) -> str:

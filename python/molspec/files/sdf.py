@@ -187,7 +187,7 @@ def write_records(answer: Answer, context: OutputContext) -> str:
 def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
     predictions = answer.result.predictions
     shared = {"query": answer.query.smiles, "note": answer.note, "error": answer.error or ""}
-    shared = {**copied(answer, context), **shared}
+    shared = {**copied(answer.query, context), **shared}
     if not predictions:
         yield _with_fields(None, answer.identifier, shared)
     for rank, prediction in enumerate(predictions, start=1):

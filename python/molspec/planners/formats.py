@@ -9,11 +9,11 @@ from html import escape
 from typing import Any
 
 from molspec.files import Format, OutputContext, report, table
-from molspec.files.lines import one_line
+from molspec.files.lines import copied, one_line
 from molspec.planners.routes import Plan, Route, Step
 
 #: Columns of a table: a row a target, with its likeliest route.
-_COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "note", "error")
+COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "note", "error")
 #: Said of a reactant without a configuration that its product has.
 _RACEMIC = "racemic or unspecified"
 
@@ -46,7 +46,8 @@ def _about(smiles: str, plan: Plan) -> str:
 
 def jsonl(plan: Plan, context: OutputContext) -> str:
     """One object a line."""
-    return json.dumps(plan.to_json()) + "\n"
+    columns = {"columns": copied(plan.query, context)} if context.copied_columns else {}
+    return json.dumps({**plan.to_json(), **columns}) + "\n"
 
 
 def trees(plan: Plan, context: OutputContext) -> str:
@@ -92,7 +93,8 @@ def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
         steps, score = str(len(best.steps)), repr(best.log_prob)
         route = " ".join(step.reaction for step in best.steps)
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
-    return [(*first, f"{plan.seconds:.3f}", score, route, "; ".join(remarks), plan.error or "")]
+    last = ("; ".join(remarks), plan.error or "", *plan.query.columns)
+    return [(*first, f"{plan.seconds:.3f}", score, route, *last)]
 
 
 def head(context: OutputContext) -> str:
@@ -179,8 +181,8 @@ def _title(route: Route) -> str:
 
 FORMATS: dict[str, Format[Plan]] = {
     "text": Format(text, (".txt",)),
-    "jsonl": Format(jsonl, (".jsonl", ".ndjson")),
+    "jsonl": Format(jsonl, (".jsonl", ".ndjson"), has_columns=True),
     "trees": Format(trees, (".trees",)),
-    "csv": table(lambda context: _COLUMNS, rows, (".csv",)),
+    "csv": table(lambda context: (*COLUMNS, *context.copied_columns), rows, (".csv",)),
     "html": Format(section, (".html", ".htm"), head, report.foot, report.check),
 }
