@@ -165,7 +165,19 @@ def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: 
     assert 0 < len(distilled.train) <= 6
     assert run(*arguments, "--pairs", "5") == 2  # the folder has 6 pairs
     assert run("distil", "product", *arguments[2:4], "--output", str(tmp_path / "none")) == 2
-    assert run("train", "--data", str(out), "--output", str(tmp_path / "run"), "--steps", "1") == 0
+    assert (
+        run(
+            "train",
+            "--data",
+            str(out),
+            "--output",
+            str(tmp_path / "run"),
+            "--steps",
+            "1",
+            "--anyway",
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("command", ["distil", "train-heads", "train-drafter"])

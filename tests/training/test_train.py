@@ -184,11 +184,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return start
 
 
+TOO_FEW = replace(CONFIG, steps=199)
 STILL = replace(CONFIG, steps=None, minutes=9.0, learning_rate=1e-30, patience=1)
 
 
-def test_minutes_too_few_to_learn_from_are_refused_after_five_steps(
-    data: Path, tmp_path: Path, clock: Callable[[float], None]
+def test_a_budget_too_small_to_learn_from_is_refused_by_the_fifth_step(
+    data: Path,
+    tmp_path: Path,
+    clock: Callable[[float], None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock(1)
     few = replace(STILL, minutes=3.2, save_minutes=0)
@@ -197,7 +201,11 @@ def test_minutes_too_few_to_learn_from_are_refused_after_five_steps(
     state = torch.load(tmp_path / "few" / "state.pt", weights_only=True)
     assert state["trainer"]["step_count"] == 4
     clock(40)  # which allocates memory
+    caplog.set_level("INFO", "molspec.training")
     train(data, tmp_path / "enough", replace(STILL, minutes=4.1), anyway=False)
+    assert "tokens/s; 4.1 minutes are about 207 steps here" in caplog.text
+    refused("^steps is 199, too few", train, data, tmp_path / "x", TOO_FEW, anyway=False)
+    assert not (tmp_path / "x").exists()
 
 
 def test_too_few_minutes_are_reported_after_training(

@@ -24,7 +24,17 @@ def _train(data: Path, output: Path, *more: str) -> subprocess.CompletedProcess[
     sizes = output.parent / "sizes.json"
     sizes.write_text('{"model": {"d_model": 16, "head_count": 2, "feed_forward": 16}}')
     command = [sys.executable, "-c", _BLOCKED, "train", "--data", data, "--output", output]
-    settings = ["--config", sizes, "--steps", "4", "--validate-every", "2", "--decoded-pairs", "0"]
+    settings = [
+        "--config",
+        sizes,
+        "--steps",
+        "4",
+        "--validate-every",
+        "2",
+        "--decoded-pairs",
+        "0",
+        "--anyway",
+    ]
     arguments = [*map(str, (*command, *settings)), *more]
     return subprocess.run(arguments, capture_output=True, text=True, check=False)
 

@@ -35,10 +35,14 @@ _LOG_STEPS = 50
 _REPORT_SECONDS = 30
 #: Optimiser steps before a model's answers are SMILES at all.
 _FEW_STEPS = 200
-#: Steps after which it is known how many more the minutes allow.
-_PACE_STEPS = 5
+#: Steps, or seconds, after which it is known how many more the budget allows.
+_PACE_STEPS, _PACE_SECONDS = 5, 5.0
 _MORE_STEPS = (
     "take more minutes, smaller batch_tokens or a smaller model, and on a busy CPU fewer threads"
+)
+_TOO_FEW = (
+    "too few to learn from nothing: --start retro (or product) trains a model further; or "
+    f"{_MORE_STEPS}; --anyway trains nevertheless"
 )
 
 
@@ -80,14 +84,14 @@ def train(
     device: by default "cuda" if there is one, otherwise "cpu".
     decode: called with the model at each validation, to measure top-1.
     threads: torch's on the CPU; its own number if not given.
-    anyway: train a new model even if the minutes are too few to learn from; otherwise ValueError
-        after the first steps.
+    anyway: train a new model even if the budget is too small to learn from; otherwise ValueError,
+        for minutes after the first steps.
     ngram: give the model an n-gram model for drafts. Without, and if `decode` is None, training
         needs neither RDKit nor the package's compiled part.
 
-    The logger "molspec.training" reports where it resumes and its progress (INFO), and a budget of
-    minutes that was too small (WARNING). If one process trains, SIGINT and SIGTERM end it after the
-    step, with its state saved.
+    The logger "molspec.training" reports where it resumes, how many steps to expect, and its
+    progress (INFO), and a budget of minutes that was too small (WARNING). If one process trains,
+    SIGINT and SIGTERM end it after the step, with its state saved.
 
     Processes that torchrun started train together, each on its own GPU or all on the CPU. Call it
     in each with the same arguments. The first decodes and writes; all return the outcome.
@@ -96,6 +100,9 @@ def train(
     not a number, LostProcessError if another process has ended, OSError if a file cannot be
     written.
     """
+    is_refused = start is None and not anyway
+    if is_refused and config.steps is not None and config.steps < _FEW_STEPS:
+        raise ValueError(f"steps is {config.steps}, {_TOO_FEW}")
     with joined() as processes, kept_random_numbers(), _torch_settings(threads):
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
@@ -107,7 +114,7 @@ def train(
             trainer = ModelTrainer(model, batches, config, place, processes)
             validate = Validator(data.validation, *shared, config, place, decode)
         processes.check_same(config=config, data=data.fingerprint)
-        is_refused = start is None and not anyway and processes.is_lead  # one error for all
+        is_refused &= processes.is_lead  # one error for all
         return _Training(config, folder, trainer, validate, processes, is_refused).run()
 
 
@@ -169,8 +176,10 @@ class _Training:
         #: The best validation, and the number of validations since.
         self._best: Validation | None = None
         self._worse_count = 0
-        #: The clock; its time after the first step, which allocates memory; and at the last report.
-        self._seconds = self._first = self._reported = 0.0
+        #: The clock, and its time at the last report.
+        self._seconds = self._reported = 0.0
+        #: The numbers after the first step, which allocates memory, until the pace is known.
+        self._first: dict[str, float] | None = None
 
     def run(self) -> Outcome:
         """Train until the budget is used up or nothing improves."""
@@ -199,6 +208,7 @@ class _Training:
         began, saved = monotonic() - self._seconds, self._seconds
         losses: list[Tensor] = []
         self._logged, signalled = self._numbers(), False
+        is_paced = False
         with noted_signals(self._processes.count) as received:
             while not (self._is_finished or signalled):
                 loss, learning_rate = self._trainer.step(self._progress)
@@ -211,7 +221,7 @@ class _Training:
                     losses.clear()
                 if is_judged:
                     self._judge()
-                self._check_pace()
+                is_paced = is_paced or self._check_pace()
                 signalled = bool(received)
                 late = self._seconds - saved >= 60 * self._config.save_minutes
                 if is_judged or signalled or late:
@@ -236,21 +246,27 @@ class _Training:
         patience = self._config.patience
         return self._progress >= 1.0 or (patience is not None and self._worse_count >= patience)
 
-    def _check_pace(self) -> None:
-        """Raise ValueError after the first steps if the minutes are too few and are refused."""
-        minutes, steps = self._config.minutes, self._trainer.step_count
-        if steps == 1:
-            self._first = self._seconds
-        if minutes is None or not self._is_refused or steps != _PACE_STEPS:
-            return
-        pace = (self._seconds - self._first) / (steps - 1)
-        steps += int((60 * minutes - self._seconds) / pace)
-        if steps < _FEW_STEPS:
-            raise ValueError(
-                f"{minutes:g} minutes are about {steps} steps here, too few to learn from nothing: "
-                f"--start retro (or product) trains a model further; or {_MORE_STEPS}; --anyway "
-                "trains nevertheless"
-            )
+    def _check_pace(self) -> bool:
+        """Report the pace after the first steps; return whether it is known.
+
+        Raises ValueError if the minutes are too few and are refused.
+        """
+        now, limit = self._numbers(), self._config.minutes
+        first = self._first = self._first or now
+        taken, tokens, minutes = (now[name] - first[name] for name in ("step", "tokens", "minutes"))
+        if not taken or (taken < _PACE_STEPS - 1 and 60 * minutes < _PACE_SECONDS):
+            return False
+        speed = f"{tokens / max(60 * minutes, 1e-9):.0f} tokens/s"
+        if limit is None:
+            rest = ((self._config.steps or 0) - now["step"]) * minutes / taken
+            self._report(f"{speed}; {self._config.steps} steps are about {rest:.1f} more minutes")
+            return True
+        steps = int(now["step"] + max(0.0, limit - now["minutes"]) * taken / max(minutes, 1e-9))
+        expected = f"{limit:g} minutes are about {steps} steps here"
+        if self._is_refused and steps < _FEW_STEPS:
+            raise ValueError(f"{expected}, {_TOO_FEW}")
+        self._report(f"{speed}; {expected}")
+        return True
 
     def _check_loss(self, loss: float) -> None:
         if not math.isfinite(loss):
