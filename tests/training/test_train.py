@@ -234,6 +234,21 @@ def test_number_of_threads_holds_during_the_training(
     refused("threads is 0", train, data, tmp_path / "none", CONFIG, threads=0)
 
 
+def test_a_second_training_in_one_folder_is_refused(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = trainer.ModelTrainer.step
+
+    def beside(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
+        monkeypatch.setattr(trainer.ModelTrainer, "step", step)
+        refused(OSError, "config.json", train, data, tmp_path / "run", CONFIG)
+        return step(self, progress)
+
+    monkeypatch.setattr(trainer.ModelTrainer, "step", beside)
+    assert train(data, tmp_path / "run", CONFIG).step_count == CONFIG.steps
+    train(data, tmp_path / "run", CONFIG)  # it may be opened again
+
+
 def test_training_stops_if_nothing_improves(data: Path, tmp_path: Path) -> None:
     still = replace(CONFIG, learning_rate=1e-30, validate_every=2, patience=2)
     outcome = train(data, tmp_path / "run", still)

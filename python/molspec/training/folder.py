@@ -21,6 +21,7 @@ import torch
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.common.journal import open_alone, write_whole
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
 from molspec.training.config import TrainConfig
@@ -96,6 +97,8 @@ class Folder:
 
     `start` is the fingerprint of the model that is trained further. The model gets an n-gram model
     if `ngram`, which needs the package's compiled part.
+
+    While its logs are open, no other process can open them.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class Folder:
         self._start = start
         self._build = _ngram_builder() if ngram else None
         self._ngram: bytes | None = None
+        self._locked: Any = None
 
     def is_new(self) -> bool:
         """Whether there is no training yet. Raises ValueError if there is something else."""
@@ -143,11 +147,21 @@ class Folder:
         return stored
 
     def open_logs(self, step_count: int) -> None:
-        """Write the configuration, and open `log` and `validation_log` at a step."""
-        text = json.dumps(self._config, indent=1) + "\n"
-        (self.path / "config.json").write_text(text, encoding="utf-8")
+        """Write the configuration, and open `log` and `validation_log` at a step.
+
+        Raises OSError, naming the file, if another training has them open.
+        """
+        file = self.path / "config.json"
+        self._locked = open_alone(file, "ab")
+        self._locked.truncate(0)
+        write_whole(self._locked, json.dumps(self._config, indent=1).encode() + b"\n", str(file))
         self.log = CsvLog(self.path / "log.csv", _NUMBERS + _MEASURED, step_count)
         self.validation_log = CsvLog(self.path / "validation.csv", _NUMBERS + _JUDGED, step_count)
+
+    def close(self) -> None:
+        """Let other trainings open the logs."""
+        if self._locked is not None:
+            self._locked.close()
 
     def write_model(
         self, model: Transformer, numbers: Mapping[str, float], best: Validation

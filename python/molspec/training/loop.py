@@ -6,7 +6,7 @@ import logging
 import math
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -115,7 +115,8 @@ def train(
             validate = Validator(data.validation, *shared, config, place, decode)
         processes.check_same(config=config, data=data.fingerprint)
         is_refused &= processes.is_lead  # one error for all
-        return _Training(config, folder, trainer, validate, processes, is_refused).run()
+        with closing(folder):
+            return _Training(config, folder, trainer, validate, processes, is_refused).run()
 
 
 @contextmanager
