@@ -21,7 +21,7 @@ _APP = make_app(service(_LIMITS))
 _BODIES: dict[str, Any] = {
     "/v1/predict": {"model": "retro", "queries": ["CCO.[Na+]"], "n_best": 2, "max_length": 6},
     "/v1/score": {"model": "other", "queries": ["CCO"], "targets": ["CC"]},
-    "/v1/draw": {"smiles": "CC(=O)O.N", "product": "CC(N)=O"},
+    "/v1/stock": {"smiles": ["CC(=O)O", "N"]},
     "/predictions/retro": {"model_name": "retro", "smiles": ["CCO"]},
     "/chemformer-api/predict": ["CCO"],
     "/chemformer-api/log_likelihood": [{"input_smiles": "CCO", "output_smiles": "CC"}],

@@ -18,7 +18,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
-from molspec.server import askcos, chemformer, drawings, metrics, planning, v1
+from molspec.server import askcos, chemformer, metrics, planning, v1
 from molspec.server.guards import Guard, Timer
 from molspec.server.pending import WithdrawnError
 from molspec.server.schemas import PredictBody
@@ -76,7 +76,6 @@ def make_app(
         yield
         for worker in service.workers.values():
             await asyncio.to_thread(worker.stop)
-        service.artist.close()
 
     app = FastAPI(
         title="molspec",
@@ -86,7 +85,7 @@ def make_app(
         docs_url=None,  # its pages load scripts from other hosts
         redoc_url=None,
     )
-    for contract in (v1, chemformer, askcos, drawings, planning):
+    for contract in (v1, chemformer, askcos, planning):
         app.include_router(contract.make_router(service))
     _add_health(app, service)
     _add_page(app)

@@ -115,6 +115,23 @@ class AnswerList(BaseModel):
     results: list[ResultItem]
 
 
+class StockBody(BaseModel):
+    """Molecules that may be for sale."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    smiles: Annotated[list[Annotated[str, Field(max_length=1000)]], FailFast(), Field(min_length=1)]
+
+
+class Offers(BaseModel):
+    """For each molecule what is bought, in their order."""
+
+    offers: Annotated[
+        list[str | None],
+        Field(description='Its name and price, "" if it has none; null if it is not for sale.'),
+    ]
+
+
 class ModelItem(BaseModel):
     """A model that is served."""
 

@@ -21,7 +21,6 @@ from molspec.planners.stock import Stock
 from molspec.prediction.config import DecodeConfig
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
-from molspec.server.artist import Artist
 from molspec.server.limits import Limits
 from molspec.server.pending import Answered, PendingRequest, Targets
 from molspec.server.worker import BusyError, Worker, is_stuck
@@ -79,7 +78,6 @@ class Service:
     #: Held for each piece. The next piece waits in the event loop, not in the thread, which would
     #: take Python's lock whenever the loop reads or writes.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    artist: Artist = field(default_factory=Artist)
     #: The time since which a piece is computed, and the items of requests not accepted yet.
     _since: float | None = None
     _early: int = 0

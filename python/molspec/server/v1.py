@@ -1,4 +1,4 @@
-"""molspec's own contract: `/v1/predict`, `/v1/score`, `/v1/models`."""
+"""molspec's own contract: `/v1/predict`, `/v1/score`, `/v1/models`, `/v1/stock`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
 from molspec import __version__
 from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
 from molspec.server.pending import Answered, Targets, WithdrawnError
-from molspec.server.schemas import AnswerList, ModelItem, Models, PredictBody, ScoreBody
+from molspec.server.schemas import (
+    AnswerList,
+    ModelItem,
+    Models,
+    Offers,
+    PredictBody,
+    ScoreBody,
+    StockBody,
+)
 from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
+from molspec.text import canonicalise
 
 #: The fields of a body that are not for `Service.config`.
 _NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
@@ -88,6 +97,21 @@ def make_router(service: Service) -> APIRouter:
             plans=service.plans,
             limits=asdict(service.limits),
         )
+
+    @router.post("/stock", responses={404: {"description": "The server has no stock."}})
+    async def stock(body: StockBody) -> Offers:
+        """Look up whether molecules are for sale."""
+        known = service.stock
+        if known is None:
+            raise HTTPException(404, "this server has no stock")
+        with refusing("body"):
+            service.limits.check_count("smiles", body.smiles)
+
+        def offer(smiles: str) -> str | None:
+            canonical = canonicalise(smiles)
+            return None if canonical is None else known.offer(canonical)
+
+        return Offers(offers=await service.early(offer, body.smiles))
 
     return router
 

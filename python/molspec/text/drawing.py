@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rdkit import Chem
@@ -29,21 +28,15 @@ def drawing(smiles: str) -> str | None:
             molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
         if molecule is None or not 0 < molecule.GetNumAtoms() <= _MOST_ATOMS_DRAWN:
             return None
-        return svg(molecule)
+        return _svg(molecule)
 
 
-def svg(molecule: Chem.Mol, adjust: Callable[[Any], None] = lambda _: None, **marks: Any) -> str:
-    """An SVG element of a molecule.
-
-    adjust: changes RDKit's drawing options. marks: further arguments of `PrepareAndDrawMolecule`.
-    """
+def _svg(molecule: Chem.Mol) -> str:
     from rdkit.Chem.Draw import rdMolDraw2D  # it needs some of the system's libraries
 
     drawer: Any = rdMolDraw2D.MolDraw2DSVG(*_AS_LARGE_AS_NEEDED)
-    options = drawer.drawOptions()
-    options.scalingFactor = _SCALE
-    adjust(options)
-    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule, **marks)
+    drawer.drawOptions().scalingFactor = _SCALE
+    rdMolDraw2D.PrepareAndDrawMolecule(drawer, molecule)
     drawer.FinishDrawing()
     text = str(drawer.GetDrawingText())
     return text[text.index("<svg") :].strip()

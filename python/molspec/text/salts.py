@@ -116,7 +116,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
         if not all(parts[each].is_beside(parts[main]) for each in others):
             raise ValueError(
                 f"{', '.join(parts)}: {len(parts)} molecules that are not a salt, expected one; a "
-                "model of products predicts what they give, keep_salts decodes them as they stand"
+                "model of products predicts what they give; keep salts to decode them as they stand"
             )
         parent = write_smiles(parts[main].neutral)
         if read_smiles(parent) is None:  # RDKit's neutral form of an anion may have no valence

@@ -5,6 +5,8 @@
 // answers are the route. The whole tree is drawn anew when anything in it changes, and kept in the
 // browser's storage, as it is saved to a file.
 
+import { drawn } from "./draw.js";
+
 const $ = (id) => document.getElementById(id);
 const models = new Map(); // by name, as /v1/models says
 let root = null; // the first step
@@ -91,36 +93,31 @@ const productModel = () => [...models.values()].find((model) => model.task === "
 const isForward = (step) => models.get(step.model)?.task === "product";
 const percent = (logProb) => `${Math.min(100, 100 * Math.exp(logProb)).toFixed(1)} %`;
 
-const drawings = new Map(); // promises, by what is drawn
-
-function drawn(body) {
-  const key = JSON.stringify(body);
-  if (!drawings.has(key)) drawings.set(key, call("v1/draw", body).catch((error) => (drawings.delete(key), Promise.reject(error))));
-  return drawings.get(key);
-}
-
-/** Let the server draw an answer, once. */
+/** Draw an answer and look up what is for sale, once. */
 const drawAnswer = (step, answer) => (answer.drawing ??= drawParts(step, answer));
+
+const partsOf = (smiles) => smiles.split(/[.>]+/).filter(Boolean);
 
 /** Draw the molecules of an answer, and the queries beside them. */
 async function drawParts(step, answer) {
   if (answer.canonical === null) return;
-  const [smiles, product] = isForward(step)
-    ? [step.smiles.replaceAll(">", "."), answer.canonical]
-    : [answer.canonical, step.smiles];
-  let molecules;
-  try {
-    const made = await drawn({ smiles, product });
-    molecules = isForward(step) ? [made.product] : made.molecules;
-    answer.queried = isForward(step) ? made.molecules : [made.product];
-    if (!isForward(step)) check(step, made.product.smiles);
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    molecules = answer.canonical.split(".").map((text) => ({ smiles: text, svg: "" }));
-  }
+  const [reactants, product] = isForward(step) ? [step.smiles, answer.canonical] : [answer.canonical, step.smiles];
+  const products = partsOf(product);
+  const made = await drawn(partsOf(reactants), products.length === 1 ? product : null);
+  const named = (smiles, drawings) => partsOf(smiles).map((text, index) => ({ smiles: text, svg: drawings?.[index] ?? "" }));
+  const [left, right] = [named(reactants, made.molecules), named(product, [made.product])];
   const before = answer.molecules ?? []; // as they were saved, with their steps
-  answer.molecules = molecules.map((each) => ({ ...each, step: before.find((other) => other.smiles === each.smiles)?.step }));
+  [answer.queried, answer.molecules] = isForward(step) ? [left, right] : [right, left];
+  for (const each of answer.molecules) each.step = before.find((other) => other.smiles === each.smiles)?.step;
+  if (!isForward(step)) check(step, step.smiles);
+  if (sells) await lookUp(answer.molecules).catch(() => null); // then nothing is marked
   show();
+}
+
+/** Mark the molecules that are for sale. */
+async function lookUp(molecules) {
+  const { offers } = await call("v1/stock", { smiles: molecules.map((each) => each.smiles) });
+  molecules.forEach((each, index) => (each.for_sale = offers[index]));
 }
 
 /** How probably the model of products gives the molecule from each answer, and what it gives first. */
@@ -314,7 +311,7 @@ function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A drawing of the server's as an element, read as the image that it is. */
+/** A drawing as an element, read as the image that it is. */
 function drawing(svg) {
   if (!svg) return null;
   const element = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
@@ -544,7 +541,7 @@ ${parts.join("\n")}
 
 const short = (smiles) => (smiles.length > 38 ? `${smiles.slice(0, 36)}…` : smiles);
 
-const DRAWN = /width='([\d.]+)px' height='([\d.]+)px'/;
+const DRAWN = /width="([\d.]+)" height="([\d.]+)"/;
 
 /** The scale at which a drawing fits into its place, which is `wide`. */
 function fitting(svg, wide) {

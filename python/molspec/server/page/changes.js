@@ -1,0 +1,86 @@
+// What a reaction changes: which atoms of the product correspond to atoms of the reactants, and the
+// atoms and bonds that one side has alone. A heuristic without search: its time is bounded.
+
+/** Two atoms are compared by their surroundings, so many bonds far. */
+const FARTHEST = 8;
+
+/** Molecules of OpenChemLib as one list of atoms, each with its bonds. */
+export function graph(molecules) {
+  const atoms = [];
+  for (const molecule of molecules) {
+    const first = atoms.length;
+    for (let atom = 0; atom < molecule.getAllAtoms(); atom++) {
+      atoms.push({ element: molecule.getAtomicNo(atom), hydrogens: molecule.getAllHydrogens(atom), bonds: [] });
+    }
+    for (let bond = 0; bond < molecule.getAllBonds(); bond++) {
+      const ends = [0, 1].map((end) => first + molecule.getBondAtom(end, bond));
+      const order = molecule.isDelocalizedBond(bond) || molecule.isAromaticBond(bond) ? 1.5 : molecule.getBondOrder(bond);
+      ends.forEach((end, side) => atoms[end].bonds.push({ order, to: ends[1 - side] }));
+    }
+  }
+  return atoms;
+}
+
+/** For each atom, a name of its surroundings at every radius; equal surroundings, equal names. */
+function surroundings(atoms, names) {
+  const name = (text) => names.get(text) ?? names.set(text, names.size).get(text);
+  const radii = [atoms.map((atom) => name(`${atom.element}`))];
+  for (let radius = 1; radius <= FARTHEST; radius++) {
+    const inner = radii.at(-1);
+    radii.push(atoms.map((atom, index) => name(`${inner[index]}:${atom.bonds.map(({ order, to }) => `${order}-${inner[to]}`).sort()}`)));
+  }
+  return radii;
+}
+
+/**
+ * For each atom of the product, the atom of the reactants that corresponds to it, or undefined.
+ * Atoms with the largest equal surroundings correspond; from them on, their neighbours do.
+ */
+export function correspondence(reactants, product) {
+  const names = new Map();
+  const [ours, theirs] = [surroundings(product, names), surroundings(reactants, names)];
+  const alike = product.map((atom, index) => reactants.map((other, there) => {
+    let radius = -1;
+    while (radius < FARTHEST && ours[radius + 1][index] === theirs[radius + 1][there]) radius++;
+    return radius < 0 ? -1 : radius + (atom.hydrogens === other.hydrogens ? 0.5 : 0);
+  }));
+  const same = new Array(product.length).fill(undefined);
+  const taken = new Set();
+
+  /** The best pair of unmatched atoms: of neighbours of matched ones, or of any. */
+  function best(pairs) {
+    let [found, most] = [null, -1];
+    for (const [atom, other] of pairs) {
+      if (same[atom] !== undefined || taken.has(other)) continue;
+      if (alike[atom][other] > most) [found, most] = [[atom, other], alike[atom][other]];
+    }
+    return found;
+  }
+  const all = product.flatMap((_, atom) => reactants.map((_, other) => [atom, other]).filter(([, other]) => alike[atom][other] >= 0));
+  let edge = [];
+  for (let pair = best(all); pair; pair = best(edge) ?? ((edge = []), best(all))) {
+    const [atom, other] = pair;
+    same[atom] = other;
+    taken.add(other);
+    for (const { to } of product[atom].bonds) for (const { to: there } of reactants[other].bonds) edge.push([to, there]);
+  }
+  return same;
+}
+
+/**
+ * The atoms of one side that the other lacks, and the bonds, as "1-2" and "2-1".
+ * A bond between two atoms that the other side lacks counts unless `leaves`; its order counts.
+ */
+export function changes(atoms, others, same, leaves) {
+  const marked = new Set();
+  atoms.forEach((atom, index) => {
+    if (same[index] === undefined) marked.add(index);
+    for (const { order, to } of atom.bonds) {
+      if (leaves && same[index] === undefined && same[to] === undefined) continue;
+      const other = others[same[index]]?.bonds.find((each) => each.to === same[to]);
+      if (other?.order === order) continue;
+      marked.add(index).add(to).add(`${index}-${to}`);
+    }
+  });
+  return marked;
+}
