@@ -41,8 +41,8 @@ class EagerEngine(CudaEngine):
 
     def _make(self, query_count: int) -> Caches:
         with torch.inference_mode(False):
-            graphs = Eager(self.packed.weights.device)
-            return Caches(self.packed, query_count, self.library, graphs)
+            packed = self._moved()
+            return Caches(packed, query_count, self.library, Eager(packed.weights.device))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from molspec import drafting
 from molspec._native import GuessModel, SearchSpec as NativeSpec
 from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
+from molspec.engine import devices, ops
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executor import GraphExecutor
@@ -219,6 +221,19 @@ def beam_state(rows: int, beam_size: int, capacity: int) -> tuple[Tensor, Tensor
     answers[:, :48] = head.view(torch.uint8)
     nodes = torch.zeros(rows, beam_size, 16, 2, dtype=torch.int32)
     return answers, nodes, torch.zeros(rows, 2, beam_size, capacity, dtype=torch.int32)
+
+
+def stand_in_cuda(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Let torch and the operators tell of a usable device, but for changes: values or functions."""
+    found: dict[str, Any] = {"is_available": True, "is_initialized": False, "device_count": 1}
+    found |= {"get_device_capability": (9, 0), "has_cuda": True, "cuda_versions": (13000, 13000)}
+    for name, value in (found | changes).items():
+        module = ops if hasattr(ops, name) else torch.cuda
+        if name in found:
+            stand_in = value if callable(value) else lambda *_, value=value: value
+            monkeypatch.setattr(module, name, stand_in)
+    monkeypatch.setattr(torch.version, "cuda", changes.get("version", "13.0"))
+    devices.cuda_fault.cache_clear()
 
 
 class EmulatedEngine(CudaEngine):

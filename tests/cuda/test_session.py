@@ -29,7 +29,7 @@ from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import EmulatedEngine
+from tests.cuda.sessions import EmulatedEngine, stand_in_cuda
 from tests.cuda.streams import Recorder, Streams
 from tests.engine.models import default_dtype
 from tests.refusals import refused
@@ -468,15 +468,7 @@ def test_cuda_is_refused_without_a_device() -> None:
 def test_auto_chooses_cuda_if_it_is_usable(
     stands: dict[str, Any], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stand_in(module: str, name: str, value: object) -> None:
-        monkeypatch.setattr(f"{module}.{name}", lambda *_: stands.get(name, value))
-
-    stand_in("molspec.engine.ops", "has_cuda", True)
-    stand_in("molspec.engine.ops", "cuda_versions", (13000, 13000))
-    for name, value in (("is_available", True), ("device_count", 1)):
-        stand_in("torch.cuda", name, value)
-    stand_in("torch.cuda", "get_device_capability", (9, 0))
-    monkeypatch.setattr(torch.version, "cuda", stands.get("version", "13.0"))
+    stand_in_cuda(monkeypatch, **stands)
     fault = devices.cuda_fault()
     assert fault is None if expected is None else re.match(expected, fault or "")
     assert devices.choose_device("auto", "bfloat16") == ("cpu" if expected else "cuda")

@@ -95,11 +95,3 @@ def test_killed_workers_neither_lose_nor_repeat_answers(
                 kills += 1
     assert kills >= 10
     assert found == expected * 4
-
-
-def test_several_processes_on_a_device_are_refused(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model, "device", "cuda")
-    with pytest.raises(ValueError, match="processes is 2: expected 1 on cuda"):
-        model.predict_stream(["CO"], processes=2)

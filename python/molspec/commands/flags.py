@@ -15,7 +15,7 @@ TABLES = argument(
     metavar="TABLE",
 )
 PROCESSES = setting(
-    "1", "Processes on the CPU that share the model; all: one for each core.", metavar="N"
+    "1", "Processes that share the model, or the GPU; all: one for each core.", metavar="N"
 )
 QUERY_COLUMN = setting(None, "Query column; by default the task's, src or query.")
 TARGET_COLUMN = setting(None, "Target column; by default the task's, tgt or target.")

@@ -44,6 +44,7 @@ class DraftContext:
     guess: the model's n-gram model and the roles of its tokens.
     tokens: of its vocabulary, if they are known.
     heads, spec_drafter: the model's own drafters.
+    device: of the model; heads are moved there when they first draft.
     model: its fingerprint.
     width: of the beam.
     query_count: maximum queries in progress together.
@@ -56,6 +57,7 @@ class DraftContext:
     tokens: Sequence[str] | None = None
     heads: DraftHeads | None = None
     spec_drafter: SpecDrafterModel | None = None
+    device: str = "cpu"
     model: str = ""
     width: int = 1
     query_count: int = 1024
@@ -70,7 +72,7 @@ class DraftContext:
         """
         match drafter:
             case HeadsDraft():
-                heads = self.heads or _missing(drafter)
+                heads = (self.heads or _missing(drafter)).to(self.device)
                 return HeadsDrafter(heads, self.guess, drafter.node_budget, drafter.min_log_prob)
             case SpecDraft():
                 spec_drafter = self.spec_drafter or _missing(drafter)

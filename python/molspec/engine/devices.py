@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor
 
+from molspec.common.workers import DIED, in_processes
 from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine
 from molspec.engine.cuda.engine import CudaEngine
@@ -82,8 +85,12 @@ def choose_device(device: str | torch.device, dtype: str | None) -> str:
     return name
 
 
+@cache
 def cuda_fault(index: int = 0) -> str | None:
-    """Why molspec cannot use this CUDA device, None if it can."""
+    """Why molspec cannot use this CUDA device, None if it can; found once.
+
+    A forked process looks, because those that are forked from one that has used CUDA cannot use it.
+    """
     if not ops.has_cuda():
         return (
             "molspec was installed without its CUDA operators; build it in a checkout where nvcc "
@@ -91,6 +98,37 @@ def cuda_fault(index: int = 0) -> str | None:
         )
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is a build for the CPU; install one for CUDA"
+    if not torch.cuda.is_initialized() and _fault_of_forked(index) is None:
+        return None
+    return _fault_here(index)
+
+
+def check_forkable(device: str, processes: object) -> None:
+    """Raise ValueError if this process has used CUDA, so that forked ones cannot use the device."""
+    if torch.cuda.is_initialized() or _fault_of_forked(int(device.partition(":")[2] or 0)):
+        raise ValueError(
+            f"processes is {processes!r}: expected 1 on {device} in a process that has used CUDA, "
+            "because the processes that it forks cannot use it; begin with those"
+        )
+
+
+def _fault_of_forked(index: int) -> str | None:
+    """Why a process that is forked from this one cannot use a CUDA device, None if it can."""
+
+    def look(indices: Iterable[int]) -> Iterator[str | None]:
+        warnings.simplefilter("ignore")  # of torch, if this process has used CUDA
+        for index in indices:
+            try:
+                yield _fault_here(index)
+            except RuntimeError as error:
+                yield str(error)
+
+    (fault,) = in_processes(look, [index], 1, lambda _: DIED)
+    return fault
+
+
+def _fault_here(index: int) -> str | None:
+    """Why this process cannot use a CUDA device, None if it can. It has used CUDA then."""
     if not torch.cuda.is_available():
         return "no CUDA device is available"
     if index >= torch.cuda.device_count():

@@ -18,6 +18,7 @@ from molspec.decoding import Statistics
 from molspec.engine.devices import (
     Engine,
     by_name,
+    check_forkable,
     choose_device,
     make_engine,
     on_one_torch_thread,
@@ -122,11 +123,12 @@ class Model:
         In one process, at most `options.batch_size` of the queries that were read are unanswered.
 
         statistics: sums over the answered queries.
-        processes: workers on the CPU, or "all": one for each usable core. They share the weights
-            and give the answers of one process. A worker that dies is replaced. A query whose
-            workers died three times gets a Result with `error`.
+        processes: workers, or "all": one for each usable core. They share the weights, or the
+            device, and give the answers of one process. A worker that dies is replaced. A query
+            whose workers died three times gets a Result with `error`.
 
-        Raises ValueError as `predict` does.
+        Raises ValueError as `predict` does, and for several processes on a device if this process
+        has used CUDA, as by an earlier prediction there: forked ones then cannot.
         """
         check_several("queries", queries)
         config = self.decode_config(options)
@@ -224,17 +226,20 @@ class Model:
         def failed(item: ItemT) -> tuple[Result, Statistics]:
             return Result(query_of(item), error=DIED, task=self.task), Statistics()
 
-        count = self.check_processes(processes)
+        count = process_count(processes)
         if count == 1:
             return work(items, statistics or Statistics())
+        if self.device != "cpu":
+            check_forkable(self.device, processes)
         return answers_of_processes(work, items, failed, count, statistics or Statistics())
 
     def check_processes(self, processes: Processes) -> int:
-        """The number of processes. Raises ValueError if they cannot share the model."""
+        """The number of processes that serve or plan. Raises ValueError for several on a device."""
         count = process_count(processes)
         if count > 1 and self.device != "cpu":
             raise ValueError(
-                f"processes is {processes!r}: expected 1 on {self.device}; only a CPU is shared"
+                f"processes is {processes!r}: expected 1 on {self.device}; servers and planners "
+                "share only a CPU"
             )
         return count
 
@@ -283,7 +288,8 @@ def _drafters(checkpoint: Checkpoint, dtype: str, device: str) -> dict[str, Any]
     return {
         "model": checkpoint.fingerprint(with_drafters=False),
         "tokens": checkpoint.vocabulary.tokens,
-        "heads": heads and heads.to(device, torch.float32),
+        "heads": heads and heads.to(torch.float32),
+        "device": device,
         "spec_drafter": spec_drafter
         and drafting.SpecDrafterModel(spec_drafter, checkpoint.vocabulary, drafters_dtype),
     }

@@ -13,7 +13,7 @@ from torch import Tensor
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.packing import pack
+from molspec.engine.packing import PackedModel, pack
 from molspec.model.copying import copied_between_processes
 from molspec.model.spec import ModelSpec
 
@@ -25,7 +25,8 @@ _WIDEST_HEAD = 128
 class CudaEngine:
     """Encodes queries and evaluates nodes of the token tree on one device.
 
-    The weights may be shared: `session` makes the caches for one batch.
+    The weights may be shared: `session` makes the caches for one batch. The first session moves
+    them to the device; until then, processes may be forked that share them.
 
     Raises ValueError if the model's heads are too wide for the kernels.
     """
@@ -43,8 +44,8 @@ class CudaEngine:
             )
         self.spec = spec
         self.dtype = dtype
-        packed = pack(spec, weights, dtype)
-        self.packed = replace(packed, weights=packed.weights.to(device))
+        self.packed = pack(spec, weights, dtype)
+        self._device = device
         self._idle: list[Executors] = []  # of the last session that ended
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,7 +79,12 @@ class CudaEngine:
     def _make(self, query_count: int) -> Caches:
         # A later step may run outside the caller's inference mode.
         with torch.inference_mode(False):
-            return Caches(self.packed, query_count)
+            return Caches(self._moved(), query_count)
+
+    def _moved(self) -> PackedModel:
+        """The model, which the first call moves to the device."""
+        self.packed = replace(self.packed, weights=self.packed.weights.to(self._device))
+        return self.packed
 
     def _give_back(self, executors: Executors) -> None:
         self._idle[:] = [executors]
