@@ -83,7 +83,7 @@ class Predictor:
             "predictions": [
                 [each.to_json() for each in answer.result.predictions] for answer in answers
             ],
-            "note": [answer.note or None for answer in answers],
+            "note": [answer.query.note or None for answer in answers],
             "error": [answer.error for answer in answers],
         }
         for name, kind in columns().items():

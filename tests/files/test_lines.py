@@ -95,7 +95,7 @@ def test_text_shows_canonical_smiles_and_percentages() -> None:
     )
     assert render("text", FAILED) == f"C X  m 2\n   error: {FAILED.result.error}\n"
     assert render("text", UNFINISHED) == "CCC\n   1.   88.2 %  C=C (unfinished)\n"
-    noted = replace(UNFINISHED, note="decoded without [Na+], as CCC")
+    noted = replace(UNFINISHED, query=Query("CCC", note="decoded without [Na+], as CCC"))
     assert render("text", noted).splitlines()[1] == "   note: decoded without [Na+], as CCC"
 
 

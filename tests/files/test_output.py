@@ -373,3 +373,10 @@ def test_flipped_bits_of_the_journal_are_detected(
     for name, value in (("failed", []), ("end", 1), ("done", "5"), ("refused", 9), ("other", 1)):
         journal_path.write_bytes(head + json.dumps({**values, name: value}).encode() + b"\n")
         refused(r"out.html.journal, line \d: no record", open_file, folder, "html")
+
+
+def test_a_query_has_the_text_by_which_jobs_resume() -> None:
+    """Also that of jobs that were begun before a field came."""
+    query = Query("CCO.Cl", "one", columns=("7",), part="CCO", note="decoded as CCO")
+    expected = "Query(smiles='CCO.Cl', name='one', error=None, target='', columns=('7',))"
+    assert repr(query) == expected

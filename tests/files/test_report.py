@@ -28,7 +28,9 @@ def test_page_shows_drawings_notes_and_errors() -> None:
     answers = (
         Answer(1, Query("CC(=O)Nc1ccccc1", "<b>m & 1</b>"), Result("CC(=O)Nc1ccccc1", predictions)),
         Answer(2, Query("<script>"), Result("<script>", error="not SMILES: '<'")),
-        Answer(3, Query("CO.[Na+]"), Result("CO.[Na+]", predictions[:1]), "decoded without [Na+]"),
+        Answer(
+            3, Query("CO.[Na+]", note="decoded without [Na+]"), Result("CO.[Na+]", predictions[:1])
+        ),
     )
     text = page(*answers)
     tags = Tags()

@@ -123,7 +123,9 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     answers = [
         Answer(1, Query("CO", "m 1"), Result("CO", predictions)),
         Answer(2, Query("X", "$$$$"), Result("X", error="it has an X")),
-        Answer(3, Query("CN.[Na+]"), Result("CN.[Na+]", predictions[:1]), "decoded without [Na+]"),
+        Answer(
+            3, Query("CN.[Na+]", note="decoded without [Na+]"), Result("CN.[Na+]", predictions[:1])
+        ),
     ]
     path = tmp_path / "out.sdf"
     context = OutputContext("retro")

@@ -11,7 +11,7 @@ import pytest
 
 import molspec
 from molspec import PredictOptions
-from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, predict, prepare_query
+from molspec.files import FORMATS, OutputContext, Query, predict, prepare_query
 from molspec.prediction.results import ALL_DROPPED
 from molspec.server.service import Service
 from molspec.server.worker import Worker
@@ -322,7 +322,7 @@ def test_rdkit_work_does_not_block_the_event_loop(
     """Threads remove salts and write results; their time counts towards the time limit."""
     has_begun, may_continue = Event(), Event()
 
-    def prepare_slowly(query: Query, main: bool) -> PreparedQuery:
+    def prepare_slowly(query: Query, main: bool) -> Query:
         has_begun.set()
         assert may_continue.wait(60)
         return prepare_query(query, main)

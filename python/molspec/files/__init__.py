@@ -8,7 +8,7 @@ from molspec.files.inputs import open_sources
 from molspec.files.lines import COLUMNS, further_columns
 from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
-from molspec.files.predicting import PreparedQuery, answer_to, predict, prepare_query, score
+from molspec.files.predicting import predict, prepare_query, score
 from molspec.files.sources import INPUT_FORMATS, input_format, open_source, query_column
 
 __all__ = [
@@ -19,12 +19,10 @@ __all__ = [
     "AnswerT",
     "Format",
     "OutputContext",
-    "PreparedQuery",
     "Query",
     "Reads",
     "ResultFile",
     "ResultStream",
-    "answer_to",
     "check_apart",
     "format_of",
     "further_columns",

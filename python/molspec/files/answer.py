@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from molspec.common.task import Task
@@ -25,6 +25,15 @@ class Query:
     target: str = ""
     #: Cells of its row that are copied to the output.
     columns: tuple[str, ...] = ()
+    #: The part of it that is decoded in its place, and why; "" for the query itself. A job resumes
+    #: by the repr.
+    part: str = field(default="", repr=False)
+    note: str = field(default="", repr=False)
+
+    @property
+    def decoded(self) -> str:
+        """The SMILES that is decoded; "" if the query has an error."""
+        return self.part or self.smiles if self.error is None else ""
 
 
 class Answered(Protocol):
@@ -53,10 +62,8 @@ class Answer:
     #: The number of the query in its file, from 1.
     number: int
     query: Query
-    #: Of the SMILES that was decoded, which may be another one than the query's.
+    #: Of `Query.decoded`.
     result: Result
-    #: The SMILES that was decoded in place of the query, and why; "" for the query itself.
-    note: str = ""
 
     @property
     def identifier(self) -> str:
@@ -65,7 +72,7 @@ class Answer:
 
     def note_on(self, prediction: Prediction) -> str:
         """The note, with that of one of the answers."""
-        return "; ".join(filter(None, (self.note, self.result.doubt(prediction))))
+        return "; ".join(filter(None, (self.query.note, self.result.doubt(prediction))))
 
     @property
     def error(self) -> str | None:

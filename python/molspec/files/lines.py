@@ -36,7 +36,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
             }
             for prediction in result.predictions
         ],
-        "note": answer.note or None,
+        "note": answer.query.note or None,
         "error": answer.error,
     }
     if context.copied_columns:
@@ -95,7 +95,7 @@ def rows(answer: Answer, context: OutputContext) -> Iterator[tuple[str, ...]]:
         }
         for rank, prediction in enumerate(answer.result.predictions, start=1)
     ]
-    for values in found or [{**shared, "note": answer.note, "error": answer.error or ""}]:
+    for values in found or [{**shared, "note": answer.query.note, "error": answer.error or ""}]:
         cells = (values.get(name, "") for name in (*COLUMNS, *context.further_columns))
         yield (*cells, *answer.query.columns)
 
@@ -133,8 +133,8 @@ def for_people(answer: Answer, context: OutputContext) -> str:
     """The query, then its answers below each other."""
     result = answer.result
     lines = ["  ".join(filter(None, map(one_line, (answer.query.smiles, answer.query.name))))]
-    if answer.note:
-        lines.append(f"   note: {answer.note}")
+    if answer.query.note:
+        lines.append(f"   note: {answer.query.note}")
     if not result.predictions:
         lines.append(f"   error: {answer.error or 'no answer'}")
     for rank, prediction in enumerate(result.predictions, start=1):

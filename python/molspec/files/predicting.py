@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from molspec.files.answer import Answer, Query
@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from molspec.prediction.config import AnyOptions
     from molspec.prediction.model import Model
     from molspec.prediction.results import Result
-
-
-@dataclass(frozen=True)
-class PreparedQuery:
-    """A query, and the SMILES that is decoded for it."""
-
-    query: Query
-    smiles: str
-    #: The SMILES that is decoded in place of the query, and why; "" for the query itself.
-    note: str = ""
 
 
 def predict(
@@ -45,15 +35,15 @@ def predict(
     """
     from molspec.prediction.streams import beside
 
-    def results(prepared: Iterator[PreparedQuery]) -> Iterator[Result]:
-        smiles = (each.smiles for each in prepared)
+    def results(queries: Iterator[Query]) -> Iterator[Result]:
+        smiles = (each.decoded for each in queries)
         return model.predict_stream(smiles, options, processes=processes)
 
     main = model.task == "retro" and not keep_salts
     answered = beside((prepare_query(query, main) for query in queries), results)
     return (
-        answer_to(number, prepared, result)
-        for number, (prepared, result) in enumerate(answered, start=done + 1)
+        Answer(number, query, result)
+        for number, (query, result) in enumerate(answered, start=done + 1)
     )
 
 
@@ -81,21 +71,17 @@ def score(
     )
 
 
-def prepare_query(query: Query, main: bool) -> PreparedQuery:
-    """The query, or with `main` the molecule of a salt; several molecules get an error."""
-    if main and not {".", "~"}.isdisjoint(query.smiles):
-        from molspec.text.salts import main_component
+def prepare_query(query: Query, main: bool) -> Query:
+    """The query, with `main` decoded as the molecule of a salt; several molecules get an error."""
+    if not main or {".", "~"}.isdisjoint(query.smiles):
+        return query
+    from molspec.text.salts import main_component
 
-        try:
-            smiles, removed = main_component(query.smiles)
-        except ValueError as error:
-            return PreparedQuery(replace(query, error=str(error)), "")
-        if removed:
-            less = "once" if removed == (smiles,) else f"without {'.'.join(removed)}"
-            return PreparedQuery(query, smiles, f"decoded as {smiles}, {less}")
-    return PreparedQuery(query, query.smiles)
-
-
-def answer_to(number: int, prepared: PreparedQuery, result: Result) -> Answer:
-    """The answer to a query from the result of its prepared query."""
-    return Answer(number, prepared.query, result, prepared.note)
+    try:
+        smiles, removed = main_component(query.smiles)
+    except ValueError as error:
+        return replace(query, error=str(error))
+    if not removed:
+        return query
+    less = "once" if removed == (smiles,) else f"without {'.'.join(removed)}"
+    return replace(query, part=smiles, note=f"decoded as {smiles}, {less}")

@@ -64,8 +64,8 @@ def section(answer: Answer, context: OutputContext) -> str:
         f'<span class="label">{query}</span>',
         *drawn(answer.query.smiles),
     ]
-    if answer.note:
-        parts.append(f'<p class="note">{escape(answer.note)}</p>')
+    if answer.query.note:
+        parts.append(f'<p class="note">{escape(answer.query.note)}</p>')
     parts.append("</div>")
     if result.predictions:
         parts.append('<ol class="answers">')

@@ -186,7 +186,7 @@ def write_records(answer: Answer, context: OutputContext) -> str:
 
 def _molecules(answer: Answer, context: OutputContext) -> Iterator[Chem.Mol]:
     predictions = answer.result.predictions
-    shared = {"query": answer.query.smiles, "note": answer.note, "error": answer.error or ""}
+    shared = {"query": answer.query.smiles, "note": answer.query.note, "error": answer.error or ""}
     shared = {**copied(answer.query, context), **shared}
     if not predictions:
         yield _with_fields(None, answer.identifier, shared)

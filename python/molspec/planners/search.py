@@ -203,9 +203,9 @@ class Planner:
         in_stock = canonicalise(query.smiles.strip()) in self._stock and not limits.exclude_target
         prepared = prepare_query(query, not (self._keep_salts or in_stock))
         try:
-            if prepared.query.error is not None:
-                raise ValueError(prepared.query.error)
-            target = canonical_query(prepared.smiles)
+            if prepared.error is not None:
+                raise ValueError(prepared.error)
+            target = canonical_query(prepared.decoded)
             if ">" in target:
                 raise ValueError("a side of a reaction: expected a molecule")
             root = marked(target, query.smiles, limits)

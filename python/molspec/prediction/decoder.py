@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import chain
 from time import perf_counter
 from typing import Protocol
@@ -116,11 +114,13 @@ class Decoder(Scheduler[Result]):
         if target is None:
             if aligned is not None:
                 raise ValueError(f"aligned is {aligned}: expected a target with it")
-            return self.add(_QueryRequest(query, config, self._strategies))
-        kind = _TargetRequest
-        if self._strategies.model.aligned if aligned is None else aligned:
-            kind = _MoleculeRequest
-        return self.add(kind(query, config, self._strategies, target))
+            strategy = self._strategies.of(config)
+            steps = _predict(query, config, self._strategies)
+        else:
+            strategy = self._strategies.forced(config)
+            is_aligned = self._strategies.model.aligned if aligned is None else aligned
+            steps = _score(query, config, self._strategies, target, is_aligned)
+        return self.add(_TextRequest(query, self._strategies.model, strategy, steps))
 
 
 class _Strategies:
@@ -144,31 +144,50 @@ class _Strategies:
             self._drafters = [*self._drafters[1 - _MOST_DRAFTERS :], (wanted, found[0])]
         return Strategy(plan.strategy.search, found[0])
 
+    def forced(self, config: DecodeConfig) -> Strategy:
+        """The search for given targets."""
+        return forced_spec(config.options, self.model.reader.spec.max_positions)
+
+
+#: What is decoded for a query: yields sources with their search, gets each source's list, and
+#: returns the answer. Raises ValueError if the query cannot be read.
+_Steps = Generator[
+    tuple[Sequence[Source], Strategy], list[list[Prediction]], tuple[Prediction, ...]
+]
+
 
 class _TextRequest(Request[Result]):
-    """A query in text, with the statistics of its decoding."""
+    """A query in text, with the statistics of its decoding.
+
+    strategy: of its first step, which is not taken before a row is free.
+    """
 
     def __init__(
-        self, query: str, config: DecodeConfig, model: DecodableModel, strategy: Strategy
+        self, query: str, model: DecodableModel, strategy: Strategy, steps: _Steps
     ) -> None:
         super().__init__(strategy)
-        self._query, self._config, self._model = query, config, model
+        self._query, self._model, self._steps = query, model, steps
         self._began = 0.0
         self._spent: list[Decoded] = []
 
     def read(self) -> Sequence[Source]:
         """The query as the model reads it. Raises ValueError if it cannot."""
         self._began = perf_counter()
-        return self._sources(self._model.reader, bool(self._config.canonical_queries))
+        self.sources, self.strategy = next(self._steps)
+        return self.sources
 
     def answer(self, found: Sequence[Decoded]) -> Result | None:
         """The result; None if another spelling or a wider beam is to be decoded."""
         self._spent += found
         error = next((decoded.error for decoded in found if decoded.error), None)
-        predictions = () if error else self._predictions(found)
-        if predictions is None:
-            return None
-        error = error or (None if predictions else ALL_DROPPED)
+        predictions: tuple[Prediction, ...] = ()
+        if not error:
+            try:
+                self.sources, self.strategy = self._steps.send(self._lists(found))
+                return None
+            except StopIteration as end:
+                predictions = end.value
+                error = None if predictions else ALL_DROPPED
         statistics = QueryStatistics.of(self._spent, perf_counter() - self._began)
         return Result(self._query, predictions, error, statistics, self._model.task)
 
@@ -177,14 +196,6 @@ class _TextRequest(Request[Result]):
         clear = isinstance(error, ValueError | DrafterError)
         message = str(error) if clear else f"{type(error).__name__}: {error}"
         return Result(self._query, error=message, task=self._model.task)
-
-    @abstractmethod
-    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        """The sources to decode. Raises ValueError if the query cannot be read."""
-
-    @abstractmethod
-    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        """The result in text; None if more is to be decoded."""
 
     def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
         return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
@@ -201,132 +212,81 @@ class _TextRequest(Request[Result]):
         )
 
 
-class _QueryRequest(_TextRequest):
-    """A query to be answered by predictions."""
-
-    def __init__(self, query: str, config: DecodeConfig, strategies: _Strategies) -> None:
-        super().__init__(query, config, strategies.model, strategies.of(config))
-        self._strategies = strategies
-        #: The beam's width, as a multiple of the options'.
-        self._factor = 1
-        #: The first spellings, for every beam; and the lists of the spellings decoded by this one.
-        self._first_views: Sequence[Source] = ()
-        self._decoded: list[list[Prediction]] = []
-
-    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        options = self._config.options
-        count = options.augmentations if options.augment_below is None else 1
-        self._first_views = self._spelt(count)
-        return self._first_views
-
-    @cached_property
-    def _views(self) -> Sequence[Source]:
-        """All spellings. RDKit needs a millisecond for them, so a confident query skips them."""
-        return self._spelt(self._config.options.augmentations)
-
-    def _spelt(self, count: int) -> Sequence[Source]:
-        config, reader = self._config, self._model.reader
-        canonical, prefix = bool(config.canonical_queries), config.options.target_prefix
-        if prefix is None:
-            return reader.views(self._query, canonical, count)
-        return reader.prefixed(self._query, canonical, count, prefix, config.max_length)
-
-    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        options = self._config.options
-        self._decoded += self._lists(found)
-        predictions = self._listed(self._decoded)
-        if self._is_unsure(predictions) and len(self._decoded) < len(self._views):
-            self.sources = [self._views[len(self._decoded)]]
-            return None
-        if options.drops and len(predictions) < options.n_best and self._widened():
-            self.sources, self._decoded = self._first_views, []
-            return None
+def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Steps:
+    """The answers; from further spellings while unsure, from a wider beam if some are dropped."""
+    options, model = config.options, strategies.model
+    count = options.augmentations if options.augment_below is None else 1
+    first = sources = _spelt(query, config, model.reader, count)
+    every: Sequence[Source] = ()
+    factor, lists = 1, list[list[Prediction]]()
+    while True:
+        lists += yield sources, strategies.of(config, factor)
+        predictions = _listed(lists, query, options, model.task)
+        if _is_unsure(predictions, options.augment_below):
+            # RDKit needs a millisecond for all spellings, so a confident query skips them.
+            every = every or _spelt(query, config, model.reader, options.augmentations)
+            if len(lists) < len(every):
+                sources = [every[len(lists)]]
+                continue
+        if len(predictions) < options.n_best and options.widens(factor):
+            sources, factor, lists = first, 2 * factor, []
+            continue
         return predictions[: options.answer_count]
 
-    def _listed(self, lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
-        """The answers of all lists, without dropped ones."""
-        options = self._config.options
-        if options.merge_duplicates and options.samples is not None:
-            predictions = count_duplicates(lists[0])
-        elif options.merge_duplicates or options.augmentations > 1:
-            predictions = merge_duplicates(lists)
-        else:
-            (predictions,) = map(tuple, lists)
-        if options.drop_invalid:
-            predictions = tuple(each for each in predictions if each.is_valid)
-        if options.drop_unchanged:
-            predictions = without_unchanged(predictions, self._query)
-        if options.drop_impossible:
-            task = self._model.task
-            predictions = tuple(
-                each for each in predictions if not new_elements(self._query, each.smiles, task)
-            )
-        return predictions
 
-    def _is_unsure(self, predictions: Sequence[Prediction]) -> bool:
-        """Whether the next spelling is to be decoded."""
-        below = self._config.options.augment_below
-        return below is not None and (not predictions or math.exp(predictions[0].log_prob) < below)
-
-    def _widened(self) -> bool:
-        """Double the beam, unless that is wider than the options allow."""
-        options, wider = self._config.options, 2 * self._factor
-        before, after = (options.searched(each).width for each in (self._factor, wider))
-        if wider > options.max_beam_factor or after == before:
-            return False
-        self._factor, self.strategy = wider, self._strategies.of(self._config, wider)
-        return True
+def _spelt(query: str, config: DecodeConfig, reader: QueryReader, count: int) -> Sequence[Source]:
+    canonical, prefix = bool(config.canonical_queries), config.options.target_prefix
+    if prefix is None:
+        return reader.views(query, canonical, count)
+    return reader.prefixed(query, canonical, count, prefix, config.max_length)
 
 
-class _TargetRequest(_TextRequest):
-    """A query with a given target, whose log-probability is computed as it is spelt."""
-
-    def __init__(
-        self, query: str, config: DecodeConfig, strategies: _Strategies, target: str
-    ) -> None:
-        longest = strategies.model.reader.spec.max_positions
-        super().__init__(query, config, strategies.model, forced_spec(config.options, longest))
-        self._target = target
-
-    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
-        return [reader.pair(self._query, self._target, canonical)]
-
-    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        return (max(chain.from_iterable(self._lists(found)), key=lambda each: each.log_prob),)
+def _is_unsure(predictions: Sequence[Prediction], below: float | None) -> bool:
+    """Whether the next spelling is to be decoded."""
+    return below is not None and (not predictions or math.exp(predictions[0].log_prob) < below)
 
 
-class _MoleculeRequest(_TargetRequest):
-    """A query with a given molecule, whose log-probability is that of the model's spelling of it.
+def _listed(
+    lists: Sequence[Sequence[Prediction]], query: str, options: PredictOptions, task: Task | None
+) -> tuple[Prediction, ...]:
+    """The answers of all lists, without dropped ones."""
+    if options.merge_duplicates and options.samples is not None:
+        predictions = count_duplicates(lists[0])
+    elif options.merge_duplicates or options.augmentations > 1:
+        predictions = merge_duplicates(lists)
+    else:
+        (predictions,) = map(tuple, lists)
+    if options.drop_invalid:
+        predictions = tuple(each for each in predictions if each.is_valid)
+    if options.drop_unchanged:
+        predictions = without_unchanged(predictions, query)
+    if options.drop_impossible:
+        predictions = tuple(
+            each for each in predictions if not new_elements(query, each.smiles, task)
+        )
+    return predictions
 
-    That is the greedy answer if it is the molecule, so that it has the probability that `predict`
-    gives it; otherwise the likeliest spelling that is aligned with the query.
+
+def _score(
+    query: str, config: DecodeConfig, strategies: _Strategies, target: str, aligned: bool
+) -> _Steps:
+    """The target with its log-probability as it is spelt, or aligned that of its molecule.
+
+    That is of the model's own spelling: the greedy answer if it is the molecule, so that it has the
+    probability that `predict` gives it; otherwise the likeliest that is aligned with the query.
     """
-
-    def __init__(
-        self, query: str, config: DecodeConfig, strategies: _Strategies, target: str
-    ) -> None:
-        super().__init__(query, config, strategies, target)
-        self._strategies, self._forced = strategies, self.strategy
-        self._molecule: str | None = None
-
-    def _sources(self, reader: QueryReader, canonical: bool) -> Sequence[Source]:
+    reader, canonical = strategies.model.reader, bool(config.canonical_queries)
+    molecule = None
+    if aligned:
         with suppress(ValueError):  # without atom maps, and without a last dot
-            self._molecule = canonicalise(check_text(self._target).strip(" ."))
-        self._target = self._molecule or self._target
-        pair = reader.pair(self._query, self._target, canonical)
-        if self._molecule is None:  # not a molecule, so it has no other spelling
-            return [pair]
-        options = PredictOptions(token_log_probs=self._config.options.token_log_probs)
-        self.strategy = self._strategies.of(self._model.decode_config(options))
-        return [reader.source(self._query, canonical)]
-
-    def _predictions(self, found: Sequence[Decoded]) -> tuple[Prediction, ...] | None:
-        predictions = super()._predictions(found)
-        if self._molecule is None or self.strategy is self._forced:
-            return predictions
-        if predictions is not None and predictions[0].canonical == self._molecule:
-            return predictions
-        canonical = bool(self._config.canonical_queries)
-        self.sources = self._model.reader.aligned_pairs(self._query, self._molecule, canonical)
-        self.strategy = self._forced
-        return None
+            molecule = canonicalise(check_text(target).strip(" ."))
+    sources: Sequence[Source] = [reader.pair(query, molecule or target, canonical)]
+    if molecule is not None:  # otherwise it has no other spelling
+        greedy = PredictOptions(token_log_probs=config.options.token_log_probs)
+        strategy = strategies.of(strategies.model.decode_config(greedy))
+        (found,) = yield [reader.source(query, canonical)], strategy
+        if found[0].canonical == molecule:
+            return (found[0],)
+        sources = reader.aligned_pairs(query, molecule, canonical)
+    lists = yield sources, strategies.forced(config)
+    return (max(chain.from_iterable(lists), key=lambda each: each.log_prob),)

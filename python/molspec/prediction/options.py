@@ -343,6 +343,11 @@ class PredictOptions:
         width = min(factor * self.width, WIDEST_BEAM)
         return changed(self, n_best=width, beam_size=None, max_beam_factor=1)
 
+    def widens(self, factor: int) -> bool:
+        """Whether dropped answers make a beam of this factor twice as wide."""
+        before, after = (self.searched(each).width for each in (factor, 2 * factor))
+        return 2 * factor <= self.max_beam_factor and before < after
+
     def distinct(self) -> PredictOptions:
         """These options, for a list of n_best different molecules if the beam finds so many.
 

@@ -40,7 +40,7 @@ def make_router(service: Service) -> APIRouter:
         with refusing("query", "n_best"):
             config = service.config(worker, n_best=n_best)
         prepared = await service.prepared(request, worker, body.smiles)
-        decoded = [each.smiles for each in prepared]
+        decoded = [each.decoded for each in prepared]
         results = await in_order(service.submit(request, worker, decoded, config))
         return [
             finished_answers(each, result, "products", "scores")

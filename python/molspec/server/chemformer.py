@@ -50,10 +50,10 @@ def make_router(service: Service) -> APIRouter:
         with refusing("query", name):
             config = service.config(worker, n_best=n_best)
         prepared = await service.prepared(request, worker, smiles_list)
-        decoded = [each.smiles for each in prepared]
+        decoded = [each.decoded for each in prepared]
         results = await in_order(service.submit(request, worker, decoded, config))
         return [
-            {"input": each.query.smiles, **finished_answers(each, result, "output", "lhs")}
+            {"input": each.smiles, **finished_answers(each, result, "output", "lhs")}
             for each, result in zip(prepared, results, strict=True)
         ]
 

@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator
 
 from molspec.common.task import Task
-from molspec.files import PreparedQuery, Query, prepare_query
+from molspec.files import Query, prepare_query
 from molspec.planners.stock import Stock
 from molspec.prediction.config import DecodeConfig
 from molspec.prediction.options import PredictOptions
@@ -139,19 +139,19 @@ class Service:
         queries: Sequence[str],
         keep_salts: bool = False,
         seconds: float | None = None,
-    ) -> list[PreparedQuery]:
+    ) -> list[Query]:
         """What is decoded for each query: for models of reactants, the molecule of a salt."""
         main = worker.model.task == "retro" and not keep_salts
         limit = self._limit(seconds)
 
-        def prepare(query: str) -> PreparedQuery:
+        def prepare(query: str) -> Query:
             """After the time limit, the query itself, as it gets no answer."""
             in_time = perf_counter() - arrival(request) < limit
             return prepare_query(Query(query), main and in_time)
 
         if main and any("." in query for query in queries):
             return await self.early(prepare, queries)
-        return [prepare_query(Query(query), False) for query in queries]
+        return [Query(query) for query in queries]
 
     def _limit(self, seconds: float | None) -> float:
         """The time of a request that may say one."""
@@ -211,9 +211,7 @@ async def in_order(answers: AsyncIterator[Answered]) -> list[Result]:
     return [results[index] for index in sorted(results)]
 
 
-def finished_answers(
-    prepared: PreparedQuery, result: Result, answers: str, scores: str
-) -> dict[str, Any]:
+def finished_answers(query: Query, result: Result, answers: str, scores: str) -> dict[str, Any]:
     """Answers in the model's spelling and their log-probs, by these names; a note and an error.
 
     Without unfinished answers, which planners cannot use.
@@ -223,7 +221,7 @@ def finished_answers(
         answers: [prediction.smiles for prediction in finished],
         scores: [prediction.log_prob for prediction in finished],
     }
-    further = {"note": prepared.note, "error": prepared.query.error or result.error}
+    further = {"note": query.note, "error": query.error or result.error}
     return item | {name: text for name, text in further.items() if text}
 
 

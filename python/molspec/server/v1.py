@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
 from molspec import __version__
-from molspec.files import FORMATS, OutputContext, PreparedQuery, Query, answer_to, prepare_query
+from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.server.pending import Answered, Targets, WithdrawnError
 from molspec.server.schemas import (
     AnswerList,
@@ -50,12 +50,12 @@ def make_router(service: Service) -> APIRouter:
             service.limits.check_count("queries", body.queries)
             given = body.model_dump(exclude=_NOT_OPTIONS, exclude_unset=True)
             config = service.config(worker, body.raw, **given)
-        prepared_queries = await service.prepared(
+        prepared = await service.prepared(
             request, worker, body.queries, body.keep_salts, body.seconds
         )
-        decoded = [each.smiles for each in prepared_queries]
+        decoded = [each.decoded for each in prepared]
         answers = service.submit(request, worker, decoded, config, seconds=body.seconds)
-        return await _answer(service, worker, answers, prepared_queries, body.stream)
+        return await _answer(service, worker, answers, prepared, body.stream)
 
     @router.post("/score", responses=_ANSWERS, response_model=AnswerList)
     async def score(body: ScoreBody, request: Request) -> Response:
@@ -71,10 +71,10 @@ def make_router(service: Service) -> APIRouter:
             worker.model.check_aligned(body.aligned)
             aligned = worker.model.aligned if body.aligned is None else body.aligned
             config = service.config(worker, canonical_queries=body.canonical_queries)
-        prepared_queries = [prepare_query(Query(query), False) for query in body.queries]
+        queries = [Query(query) for query in body.queries]
         targets = Targets(body.targets, aligned)
         answers = service.submit(request, worker, body.queries, config, targets, body.seconds)
-        return await _answer(service, worker, answers, prepared_queries, body.stream)
+        return await _answer(service, worker, answers, queries, body.stream)
 
     @router.get("/models")
     def models() -> Models:
@@ -129,7 +129,7 @@ async def _answer(
     service: Service,
     worker: Worker,
     answers: AsyncIterator[Answered],
-    prepared_queries: Sequence[PreparedQuery],
+    queries: Sequence[Query],
     stream: bool,
 ) -> Response:
     """All results, or one line for each as it is made, as in the command line's jsonl."""
@@ -137,7 +137,7 @@ async def _answer(
 
     def line(answered: Answered) -> str:
         index, result = answered
-        answer = answer_to(index + 1, prepared_queries[index], result)
+        answer = Answer(index + 1, queries[index], result)
         return FORMATS["jsonl"].render(answer, context)
 
     async def lines() -> AsyncIterator[str]:
