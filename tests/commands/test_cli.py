@@ -18,6 +18,7 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, read
+from molspec.commands import cli
 from molspec.common import console
 from molspec.common.console import one_line_errors
 from molspec.prediction.options import PredictOptions
@@ -384,6 +385,14 @@ def test_running_out_of_memory_gives_a_one_line_error(error: Exception, capfd: C
     assert capfd.readouterr().err.startswith("molspec: there is not enough memory; a smaller")
     with pytest.raises(RuntimeError, match="another"), one_line_errors():
         raise RuntimeError("another")
+
+
+def test_help_lists_every_command_once_under_a_question(run: Run) -> None:
+    assert run("--help") == 0
+    names = [line.split()[0] for line in run.out.splitlines() if line.startswith("  ")]
+    assert sorted(names[-len(cli._MODULES) :]) == sorted(cli._MODULES)
+    assert sum(line.endswith("?") for line in run.out.splitlines()) == len(cli._QUESTIONS)
+    assert max(map(len, run.out.splitlines())) <= 80
 
 
 #: The modules of commands that `predict --help` needs.

@@ -11,8 +11,9 @@ from rdkit import Chem
 
 import molspec
 from molspec import checkpoints
-from molspec.commands import predicting
+from molspec.commands import jobs
 from molspec.commands.flags import InputForm, OutputForm
+from molspec.common import workers
 from molspec.files import FORMATS, INPUT_FORMATS
 from tests import tiny
 from tests.conftest import Loaded, Run
@@ -285,17 +286,29 @@ def test_answers_are_distinct_molecules_unless_raw(run: Run) -> None:
     assert [len(set(answers)) for answers in lists] == [5, 3]
 
 
-def test_many_rows_give_one_hint_at_processes(
+def test_a_long_job_gives_one_hint_at_processes(
     run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predicting, "_MANY_ROWS", 3)
-    monkeypatch.setattr(predicting, "usable_cores", lambda: 8)
-    queries = tmp_path / "queries.smi"
-    for count, processes, hints in ((2, "1", 0), (7, "1", 1), (7, "2", 0)):
-        queries.write_text("CO.CN\n" * count)
-        assert run("predict", "-i", str(queries), "--processes", processes) == 0
-        hint = "hint: --processes all decodes on 8 cores at once"
-        assert run.err.count(hint) == hints
+    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
+    queries, table = tmp_path / "queries.smi", tmp_path / "table.csv"
+    queries.write_text("CO.CN\n" * 7)
+    table.write_text("src,tgt\nCO.CN,C\nCO,C\n")
+    predict, evaluate = ("predict", "-i", str(queries)), ("evaluate", str(table))
+    for seconds, command, hints in (
+        (0.0, predict, 1),
+        (0.0, evaluate, 1),
+        (0.0, (*predict, "--processes", "2"), 0),
+        (1e9, predict, 0),
+    ):
+        monkeypatch.setattr(jobs, "_LONG", seconds)
+        assert run(*command) == 0
+        assert run.err.count("hint: --processes all uses all 8 cores") == hints
+    monkeypatch.setattr(jobs, "_LONG", 0.0)
+    for device, cores in (("cuda", 8), ("cpu", 1)):
+        monkeypatch.setattr(loaded["model"], "device", device)
+        monkeypatch.setattr(workers, "usable_cores", lambda cores=cores: cores)
+        assert run(*predict) == 0
+        assert "--processes" not in run.err
 
 
 def test_names_of_molecules_are_not_looked_up(run: Run) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -289,6 +290,15 @@ def test_a_search_of_syntheseus_solves_targets_and_saves_graphs(tmp_path: Path) 
     read = f"import pickle; print(len(pickle.load(open({str(graph)!r}, 'rb'))))"
     nodes = subprocess.run([sys.executable, "-c", read], check=True, capture_output=True)
     assert int(nodes.stdout) > 1
+
+
+def test_the_search_of_the_guide_finds_its_route(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "planning.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n([^`]*RetroStarSearch[^`]*)^```", guide, re.MULTILINE)
+    exec(example, {})
+    printed = capsys.readouterr().out.strip()
+    assert "CC(=O)Nc1ccccc1" in printed
+    assert f"It prints `{printed}`." in guide
 
 
 def test_an_evaluation_of_syntheseus_reports_accuracies(tmp_path: Path, retro: Model) -> None:

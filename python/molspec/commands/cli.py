@@ -17,26 +17,35 @@ from molspec.common.console import (
     print_out,
 )
 
-#: The commands and the module of each, by heading, in the order of `molspec --help`.
-_COMMANDS = {
-    "Ask a model": {
+#: The module of each command, by the question that it answers; in the order of `molspec --help`.
+_QUESTIONS = {
+    "What does a reaction give, and how do I make a molecule?": {
         "predict": "predicting",
         "plan": "planning",
         "serve": "serving",
-        "score": "predicting",
         "predict-parquet": "distributing",
     },
-    "Judge a model": {"evaluate": "evaluating", "info": "checkpoints"},
-    "Make a model": {
+    "How probable is an answer, and how good is a model?": {
+        "score": "predicting",
+        "evaluate": "evaluating",
+    },
+    "How do I train my own model?": {
         "prepare": "training",
+        "vary": "training",
         "train": "training",
         "average": "training",
-        "vary": "training",
+    },
+    "How do I make a model faster?": {
+        "distil": "heads",
+        "train-heads": "heads",
+        "train-drafter": "heads",
+    },
+    "What is installed, and what is in a checkpoint?": {
+        "info": "checkpoints",
         "convert": "checkpoints",
     },
-    "Make it faster": {"distil": "heads", "train-heads": "heads", "train-drafter": "heads"},
 }
-_MODULES = {name: module for group in _COMMANDS.values() for name, module in group.items()}
+_MODULES = {name: module for commands in _QUESTIONS.values() for name, module in commands.items()}
 
 
 class _Program(click.Group):
@@ -57,16 +66,13 @@ class _Program(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands under their headings."""
+        """Write the commands with their first lines, under the questions."""
         width = max(map(len, _MODULES))
-        for heading, names in _COMMANDS.items():
-            with formatter.section(heading):
-                formatter.write_dl(
-                    [
-                        (name.ljust(width), self.get_command(ctx, name).get_short_help_str(70))
-                        for name in names
-                    ]
-                )
+        for question, names in _QUESTIONS.items():
+            about = {name: self.get_command(ctx, name).get_short_help_str(70) for name in names}
+            formatter.write(f"\n{question}\n")
+            with formatter.indentation():
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in about.items()])
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:

@@ -61,7 +61,9 @@ def evaluate_command(
         settings = Settings(table, model.model_name, loaded.decode_config(options), offset)
         evaluation = Evaluation(settings, output, limit)
         with nullcontext() if output is None else resumable():
-            _work_off(evaluation.run(loaded, count), evaluation.summary, limit)
+            could_share = count == 1 and loaded.device == "cpu"
+            records = jobs.hinted(evaluation.run(loaded, count), could_share)
+            _work_off(records, evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
     return 1 if evaluation.summary.failed else 0
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags
 from molspec.common.console import (
@@ -42,6 +42,9 @@ from molspec.files import (
 if TYPE_CHECKING:
     from molspec.prediction.model import Model
 
+T = TypeVar("T")
+#: Seconds of a job after which several processes would have been worth it.
+_LONG = 30.0
 Output: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
 
 
@@ -117,6 +120,7 @@ def run(
     unit: str = "queries",
     count: Callable[[], int | None] = lambda: None,
     quiet: bool = False,
+    could_share: bool = False,
     outcome: Callable[[AnswerT], str] | None = None,
     outcomes: Sequence[str] = (),
 ) -> int:
@@ -125,6 +129,7 @@ def run(
     answer: returns the answers to queries, in their order; `done` is the number before them.
     count: about how many queries there are, for the progress, if results go to a file.
     quiet: print nothing if every query was answered.
+    could_share: as of `hinted`.
     outcome: one of `outcomes`, of which the numbers are printed, for an answer without an error.
 
     Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot
@@ -136,7 +141,7 @@ def run(
         first = list(islice(rest, 1))
         if not first and not before:
             raise UsageError(f"there are no {unit} in {source}")
-        answers = results.write(answer(chain(first, rest), done=before))
+        answers = hinted(results.write(answer(chain(first, rest), done=before)), could_share)
         if is_shown(output == STANDARD and sys.stdout.isatty()):
             answers = counted(answers, unit, count(), before)
         elif not sys.stderr.isatty():
@@ -157,6 +162,21 @@ def run(
         failed = f"{progress.refused} refused, {progress.failed - progress.refused} failed"
         print_err(f"{answered}, {failed}, {seconds}{why if progress.failed else ''}")
     return 1 if progress.failed else 0
+
+
+def hinted(answers: Iterable[T], could_share: bool) -> Iterator[T]:
+    """Pass on the answers of a job; after a while say once that it could use more cores.
+
+    could_share: whether it runs in one process, on the CPU.
+    """
+    from molspec.common.workers import usable_cores
+
+    due = perf_counter() + _LONG
+    for each in answers:
+        if could_share and perf_counter() >= due and (cores := usable_cores()) > 1:
+            could_share = False
+            print_err(f"hint: --processes all uses all {cores} cores; the answers are the same")
+        yield each
 
 
 def load_model(flags: ModelFlags) -> Model:

@@ -170,6 +170,7 @@ def plan_command(
             output=output.output_name,
             unit="targets",
             count=opened.count,
+            could_share=count == 1 and loaded.device == "cpu",
             quiet=output.output_name == STANDARD and not source.input_names,
             outcome=lambda plan: plan.outcome,
             outcomes=OUTCOMES,

@@ -27,16 +27,12 @@ from molspec.commands.flags import (
 )
 from molspec.common.console import STANDARD, UsageError, print_err, value_errors_are_usage_errors
 from molspec.common.fields import setting
-from molspec.common.workers import usable_cores
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
     from molspec.prediction.config import DecodeConfig
     from molspec.prediction.model import Model
-
-#: Rows from which several processes are faster.
-_MANY_ROWS = 3000
 
 
 @command
@@ -67,7 +63,7 @@ def predict_command(
                 options = replace(options, batch_size=batch_of_files(options, loaded.device))
             config = loaded.decode_config(options)
             copied = tuple(copy_column or ())
-            queries = _Counted(
+            queries = _Seen(
                 opened.queries(
                     source.column,
                     source.id_column,
@@ -75,7 +71,6 @@ def predict_command(
                     copied,
                     atomwise=loaded.reader.reads_smiles,
                 ),
-                could_share=count == 1 and loaded.device == "cpu",
             )
             results = _results(form, source, output, loaded, model, config, copied)
         status = jobs.run(
@@ -91,6 +86,7 @@ def predict_command(
             source=opened.name,
             output=output.output_name,
             count=opened.count,
+            could_share=count == 1 and loaded.device == "cpu",
             quiet=output.output_name == STANDARD and not source.input_names,
         )
     progress = results.progress
@@ -102,22 +98,15 @@ def predict_command(
     return status
 
 
-class _Counted:
-    """The queries, and whether each is a single molecule; for many, a hint at --processes."""
+class _Seen:
+    """The queries, and whether each is a single molecule."""
 
-    def __init__(self, queries: Iterator[Query], could_share: bool) -> None:
-        self._queries, self._could_share = queries, could_share
-        self._count = 0
+    def __init__(self, queries: Iterator[Query]) -> None:
+        self._queries = queries
         self.are_single = True
 
     def __iter__(self) -> Iterator[Query]:
         for query in self._queries:
-            self._count += 1
-            if self._count == _MANY_ROWS and self._could_share and (cores := usable_cores()) > 1:
-                print_err(
-                    f"hint: --processes all decodes on {cores} cores at once; the answers are the "
-                    "same"
-                )
             self.are_single &= not {".", ">"} & set(query.smiles)
             yield query
 
@@ -168,7 +157,14 @@ def score_command(
 
     answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)
     queries = (Query(row.query, row.name, target=row.target) for row in table)
-    return jobs.run(results, queries, answer, source="TABLE", output=output.output_name)
+    return jobs.run(
+        results,
+        queries,
+        answer,
+        source="TABLE",
+        output=output.output_name,
+        could_share=count == 1 and loaded.device == "cpu",
+    )
 
 
 def _results(
