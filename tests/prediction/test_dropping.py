@@ -86,7 +86,7 @@ def test_results_give_probabilities_and_reactions() -> None:
 
 
 def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
-    retro = load("retro")
+    retro = load("retro", dtype="float32")
     assert repr(retro) == "<Model retro: 5.3 million parameters, float32, cpu>"
     assert round(retro.parameter_count / 1e6, 1) == 5.3
     assert "of unknown task" in repr(tiny.model())

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from molspec import _native, checkpoints
 from molspec.checkpoints.bundled import locate
-from molspec.checkpoints.ensemble import runs_in
 from molspec.decoding import Drafter, wants_hidden_states
 from molspec.drafting.draft_model import ModelDrafter
 from molspec.drafting.gamma import Gamma
@@ -125,11 +124,10 @@ class DraftContext:
         if not isinstance(draft.model, str | Path):
             kind = type(draft.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
-        name, dtype = str(draft.model), draft.dtype and by_name(draft.dtype)
+        name, dtype = str(draft.model), by_name(draft.dtype)
         if (key := (ModelDraft, name, dtype)) not in self.read:
             checkpoint = _read(name)
             self._check_vocabulary(name, checkpoint.vocabulary)
-            dtype = dtype or runs_in([checkpoint], "cpu")
             engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", dtype)
             self.read[key] = engine, checkpoint.vocabulary
         found: tuple[Engine, Vocabulary] = self.read[key]

@@ -169,7 +169,7 @@ class ModelDraft:
     drafter: the drafter of the small model: "none", "tree", or a ModelDraft of an even smaller one.
     width: likeliest tokens to propose at each position. More than one helps exact beams only; their
         default is the width of the beam.
-    dtype: of its matrices, as for `molspec.load`.
+    dtype: of its matrices: float32, bfloat16 or int8.
 
     Raises ValueError, naming the option.
     """
@@ -178,7 +178,7 @@ class ModelDraft:
     gamma: int | Literal["adaptive"] = "adaptive"
     drafter: AnyDrafter = "none"
     width: int | None = None
-    dtype: str | None = None
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         if self.gamma != "adaptive":
