@@ -78,10 +78,6 @@ class Inert:
         """Add an item of a list."""
         self.items.append(value)
 
-    def extend(self, values: Any) -> None:
-        """Add items of a list."""
-        self.items.extend(values)
-
 
 class _Unpickler(pickle._Unpickler):
     """Python's own, as the native one makes a list as long as the largest index of its memo."""

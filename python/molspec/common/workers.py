@@ -21,9 +21,10 @@ from math import ceil
 from multiprocessing.connection import Connection, Pipe, wait
 from numbers import Integral
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Generic, Literal, NoReturn, TypeVar
+
+from molspec.common.items import Items
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -120,12 +121,18 @@ class _Pool(Generic[ItemT, ResultT]):
         self._failed, self._piece, self._ahead = failed, piece, ahead
         self._count, self._template = count, _Template(work)
         self._workers: list[_Worker[ItemT]] = []
-        self._source = _Source(items, ahead)
+        #: Readable if an item has arrived since it was read last.
+        self._wakes, self._bell = Pipe(duplex=False)
+        self._source = Items(items, ahead, self._ring)
         self._dealt = self._yielded = self._early_deaths = 0
         self._done: dict[int, ResultT] = {}
         #: Items of dead workers, and how many workers have died with each alone.
         self._again: deque[tuple[int, ItemT]] = deque()
         self._deaths: Counter[int] = Counter()
+
+    def _ring(self) -> None:
+        with suppress(OSError):  # the pool is closed
+            self._bell.send_bytes(b"")
 
     def results(self) -> Iterator[ResultT]:
         for _ in range(self._count):
@@ -136,12 +143,12 @@ class _Pool(Generic[ItemT, ResultT]):
                 self._yielded += 1
             for worker in self._workers:
                 self._deal(worker)
-            if self._source.has_ended and self._yielded == self._dealt:
+            if self._source.ended and self._yielded == self._dealt:
                 break
             waited = {worker.connection: worker for worker in self._workers}
-            for ready in wait([*waited, self._source.wakes]):
-                if ready is self._source.wakes:
-                    self._source.wakes.recv_bytes()
+            for ready in wait([*waited, self._wakes]):
+                if ready is self._wakes:
+                    self._wakes.recv_bytes()
                 else:
                     self._hear(waited[ready])  # type: ignore[index]
         if self._source.error is not None:
@@ -151,13 +158,15 @@ class _Pool(Generic[ItemT, ResultT]):
         """Give a worker its next items, if it has room and there are any."""
         if not worker.has_room or worker.is_alone or (self._again and worker.items):
             return
+        rows: list[tuple[int, ItemT]] = []
         if self._again:
             worker.is_alone = True
-            rows = [self._again.popleft()]
+            rows.append(self._again.popleft())
         else:
             room = min(self._piece, self._yielded + self._ahead - self._dealt)
-            rows = [*enumerate(self._source.take(room), start=self._dealt)]
-            self._dealt += len(rows)
+            while len(rows) < room and (item := self._source.take()):
+                rows.append((self._dealt, *item))
+                self._dealt += 1
         if rows:
             worker.items.update(rows)
             worker.has_room = False
@@ -204,57 +213,10 @@ class _Pool(Generic[ItemT, ResultT]):
     def close(self) -> None:
         """End all workers."""
         self._source.close()
+        self._wakes.close()
         for worker in self._workers:
             worker.connection.close()
         self._template.close()
-
-
-class _Source(Generic[ItemT]):
-    """Items, read by a thread, so that results do not wait for slow items."""
-
-    def __init__(self, items: Iterable[ItemT], room: int) -> None:
-        self._read: Queue[tuple[ItemT, ...]] = Queue(room)
-        self._is_closed = False
-        self.has_ended = False
-        self.error: BaseException | None = None
-        #: Readable if an item has arrived since the last call.
-        self.wakes, self._bell = Pipe()
-        Thread(target=self._work, args=(items,), daemon=True, name="molspec items").start()
-
-    def _work(self, items: Iterable[ItemT]) -> None:
-        try:
-            for item in items:
-                self._put((item,))
-                if self._is_closed:
-                    return
-        except BaseException as error:
-            self.error = error
-        self._put(())
-
-    def _put(self, item: tuple[ItemT, ...]) -> None:
-        self._read.put(item)
-        try:
-            self._bell.send_bytes(b"")
-        except OSError:
-            self._is_closed = True
-
-    def take(self, count: int) -> list[ItemT]:
-        """At most `count` of the items that have arrived."""
-        taken: list[ItemT] = []
-        while len(taken) < count and not self.has_ended:
-            try:
-                item = self._read.get_nowait()
-            except Empty:
-                break
-            self.has_ended = not item
-            taken += item
-        return taken
-
-    def close(self) -> None:
-        """End the thread."""
-        self._is_closed = True
-        self.wakes.close()
-        self.take(self._read.maxsize)
 
 
 class _Template(Generic[ItemT, ResultT]):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
+from molspec.common.items import Items
 from molspec.common.workers import in_processes
 from molspec.decoding import Statistics
 from molspec.prediction.decoder import Decoder
@@ -28,14 +27,15 @@ def answers(
     a thread reads an iterable without a length. An error of the items is raised after the answers
     to the items before it.
     """
-    source = _Items(items) if isinstance(items, Sized) else _Threaded(items)
+    source = Items(items)
     order: deque[int] = deque()
     done: dict[int, Result] = {}
     try:
         while True:
             while decoder.live_count < decoder.batch_size and not source.ended:
-                item = source.read(wait=not decoder.live_count)
-                if not item:
+                busy = decoder.live_count > 0
+                item = source.take((0.0 if source.is_late else _SOON) if busy else None)
+                if item is None:
                     break
                 order.append(submit(item[0]))
             if not decoder.live_count and source.ended:
@@ -47,7 +47,7 @@ def answers(
     finally:
         source.close()
     if source.error is not None:
-        raise source.taken_error()
+        raise _taken_error(source)
 
 
 def beside(
@@ -89,71 +89,8 @@ def answers_of_processes(
         yield result
 
 
-class _Items(Generic[ItemT]):
-    """Items that can be read without waiting, and the error that ended them."""
-
-    def __init__(self, items: Iterable[ItemT]) -> None:
-        self._items = iter(items)
-        self.ended = False
-        self.error: BaseException | None = None
-
-    def read(self, wait: bool) -> tuple[ItemT, ...]:
-        """The next item, or nothing at the end."""
-        del wait
-        try:
-            return (next(self._items),)
-        except StopIteration:
-            self.ended = True
-        except Exception as error:
-            self.ended, self.error = True, error
-        return ()
-
-    def close(self) -> None:
-        """Do nothing: there is no thread to end."""
-
-    def taken_error(self) -> BaseException:
-        """Take the error: its traceback refers to local data, even a decoder's memory."""
-        error, self.error = self.error, None
-        assert error is not None
-        return error
-
-
-class _Threaded(_Items[ItemT]):
-    """Items that may be slow: a thread reads one on request."""
-
-    def __init__(self, items: Iterable[ItemT]) -> None:
-        super().__init__(items)
-        self._demand: SimpleQueue[bool] = SimpleQueue()
-        self._read: SimpleQueue[tuple[ItemT, ...] | BaseException] = SimpleQueue()
-        self._pending = self._slow = False
-        Thread(target=self._work, daemon=True, name="molspec queries").start()
-
-    def _work(self) -> None:
-        while self._demand.get():
-            try:
-                self._read.put((next(self._items),))
-            except StopIteration:
-                self._read.put(())
-            except BaseException as error:
-                self._read.put(error)
-
-    def read(self, wait: bool) -> tuple[ItemT, ...]:
-        """The next item; nothing at the end, or if it has not arrived within the wait."""
-        if not self._pending:
-            self._demand.put(True)
-            self._pending, self._slow = True, False
-        try:
-            item = self._read.get(timeout=None if wait else 0 if self._slow else _SOON)
-        except Empty:
-            self._slow = True
-            return ()
-        self._pending = False
-        self.ended = isinstance(item, BaseException) or not item
-        if isinstance(item, BaseException):
-            self.error = item
-            return ()
-        return item
-
-    def close(self) -> None:
-        """End the thread."""
-        self._demand.put(False)
+def _taken_error(source: Items[Any]) -> BaseException:
+    """Take the error: its traceback refers to local data, even a decoder's memory."""
+    error, source.error = source.error, None
+    assert error is not None
+    return error
