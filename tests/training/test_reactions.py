@@ -1,7 +1,5 @@
 """Reaction files of several kinds."""
 
-import gzip
-import lzma
 from pathlib import Path
 
 import pytest
@@ -53,14 +51,6 @@ def test_column_is_selected_by_name(tmp_path: Path) -> None:
     refused("reaction_column is 'dirty': .* raw, clean", rows, path, "dirty")
 
 
-@pytest.mark.parametrize("opened", [gzip.open, lzma.open])
-def test_compressed_files_are_read(tmp_path: Path, opened: object) -> None:
-    path = tmp_path / f"lines.txt{'.gz' if opened is gzip.open else '.xz'}"
-    with opened(path, "wt") as stream:  # type: ignore[operator]
-        stream.write(FIRST + "\n")
-    assert rows(path) == [(1, FIRST)]
-
-
 def test_file_without_reactions_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.tsv"
     path.write_text("name\tsmiles\nethanol\tCCO\n")
@@ -81,16 +71,6 @@ def test_task_decides_which_column_is_the_product(tmp_path: Path, names: str) ->
 def test_column_of_a_file_without_header_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lines.smi").write_text(FIRST)
     refused("reaction_column is 'rxn': .* which is empty", rows, tmp_path / "lines.smi", "rxn")
-
-
-@pytest.mark.parametrize("name", ["a.tsv.gz", "a.csv.xz"])
-def test_error_names_a_damaged_file(tmp_path: Path, name: str) -> None:
-    text = "".join(f"{'C' * (i % 97)}O>>{'C' * (i % 89)}=O\n" for i in range(5_000)).encode()
-    whole = {".gz": gzip.compress, ".xz": lzma.compress}[Path(name).suffix](text)
-    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(OSError, match="damaged") as caught:
-        rows(tmp_path / name)
-    assert caught.value.filename == str(tmp_path / name)
 
 
 def test_sample_has_two_thousand_reactions() -> None:

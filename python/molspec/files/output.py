@@ -60,19 +60,15 @@ class Progress:
 
 
 def _written(progress: Progress) -> dict[str, Any]:
-    return {**vars(progress), "checksum": _checksum(vars(progress))}
+    values = vars(progress)
+    return {**values, "checksum": zlib.crc32(repr(values).encode())}
 
 
 def _read(values: dict[str, Any]) -> Progress:
-    values = dict(values)
-    checksum = values.pop("checksum")
-    if checksum != _checksum(values):
-        raise ValueError(f"checksum is {checksum!r}: expected {_checksum(values)}")
-    return Progress(**values)
-
-
-def _checksum(values: Mapping[str, Any]) -> int:
-    return zlib.crc32(repr(dict(values)).encode())
+    progress = Progress(**{name: each for name, each in values.items() if name != "checksum"})
+    if _written(progress) != values:
+        raise ValueError(f"checksum is {values.get('checksum')!r}: expected that of the others")
+    return progress
 
 
 _PROGRESS = Kind("predictions", _read, _written, "--overwrite begins anew")
