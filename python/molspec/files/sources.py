@@ -105,9 +105,7 @@ class QueryFile:
             raise ValueError(f"{option} is {name_column!r}: expected none, {self.name} has none")
         if self.form == "rxn":
             return self._of_reactions(task)
-        if self.form == "smi" and task is not None and self._has_reactions():
-            return self._of_table(None, None, task)
-        if self.form == "smi" and self._is_headed():
+        if self.form == "smi" and self._is_table(task):
             return self._of_table(None, None, task)
         if self.form == "smi":
             self._put_smiles_first(task)
@@ -118,11 +116,6 @@ class QueryFile:
         peeked = list(islice(self._lines, 1))
         self._lines = chain(peeked, self._lines)
         return "".join(peeked)
-
-    def _is_headed(self) -> bool:
-        """Whether the first line has the name of a column of SMILES behind a tab."""
-        names = map(str.strip, self._peeked().split("\t"))
-        return first_column([*names][1:], _QUERY_COLUMNS) is not None
 
     def _put_smiles_first(self, task: Task | None) -> None:
         """Swap the words of all lines if the first one's are an identifier and SMILES.
@@ -141,25 +134,26 @@ class QueryFile:
             print_err(f"{self.name}: {words[0]!r} is read as an identifier, SMILES behind it")
             self._lines = ("\t".join(_words(line)[::-1]) + "\n" for line in self._lines)
 
-    def _has_reactions(self) -> bool:
-        """Whether lines are rows of a table with reactions, not SMILES and their names.
+    def _is_table(self, task: Task | None) -> bool:
+        """Whether lines are rows of a table, not SMILES and their names.
 
+        Its first line has the name of a column of SMILES behind a tab, or for a task a reaction.
         One line decides if it can: a program may wait for the answer before it writes the next.
         """
         from molspec.text.reactions import PEEKED_ROWS, column_of_reactions
         from molspec.text.tokens import is_tokens
 
-        peeked = list(islice(self._lines, 1))
-        first = "".join(peeked).split("\t")
-        found = None
-        if len(first) > 1 and first[0].casefold() != _TITLE:
-            found = column_of_reactions([(1, first)])
-            if found is None and not is_tokens(first[0]):
-                peeked += islice(self._lines, PEEKED_ROWS)
-                found = column_of_reactions(list(split_cells(iter(peeked), False, self.name)))
+        first = [cell.strip() for cell in self._peeked().split("\t")]
+        if first_column(first[1:], _QUERY_COLUMNS) is not None:
+            return True
+        if task is None or len(first) < 2 or first[0].casefold() == _TITLE:
+            return False
+        found = column_of_reactions([(1, first)])
+        if found is not None or is_tokens(first[0]):
+            return bool(found)  # in the first column and without a header, it is read like SMILES
+        peeked = list(islice(self._lines, 1 + PEEKED_ROWS))
         self._lines = chain(peeked, self._lines)
-        # In the first column and without a header, it is read like SMILES.
-        return found is not None and (found > 0 or len(peeked) > 1)
+        return column_of_reactions([*split_cells(iter(peeked), False, self.name)]) is not None
 
     def _of_lines(self, task: Task | None) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text.
