@@ -74,7 +74,8 @@ def test_progress_is_logged_without_a_terminal(
     caplog.set_level("INFO", "molspec.training")
     monkeypatch.setattr("molspec.training.loop._REPORT_SECONDS", 0.0)
     train(data, tmp_path / "run", replace(CONFIG, steps=16))
-    first, second = caplog.messages
+    pace, first, second = caplog.messages
+    assert "tokens/s; 16 steps are about 0." in pace
     assert first.startswith("step 8 of 16, 0.")
     assert "loss 3." in first
     assert "tokens/s" in first
@@ -200,12 +201,16 @@ def test_a_budget_too_small_to_learn_from_is_refused_by_the_fifth_step(
         train(data, tmp_path / "few", few, anyway=False)
     state = torch.load(tmp_path / "few" / "state.pt", weights_only=True)
     assert state["trainer"]["step_count"] == 4
+    clock(1)
+    least = replace(STILL, minutes=0.01)
+    refused("minutes are about 1 steps here", train, data, tmp_path / "x", least, anyway=False)
+    assert not (tmp_path / "x" / "model").exists()
     clock(40)  # which allocates memory
     caplog.set_level("INFO", "molspec.training")
     train(data, tmp_path / "enough", replace(STILL, minutes=4.1), anyway=False)
     assert "tokens/s; 4.1 minutes are about 207 steps here" in caplog.text
-    refused("^steps is 199, too few", train, data, tmp_path / "x", TOO_FEW, anyway=False)
-    assert not (tmp_path / "x").exists()
+    refused("^steps is 199, too few", train, data, tmp_path / "y", TOO_FEW, anyway=False)
+    assert not (tmp_path / "y").exists()
 
 
 def test_too_few_minutes_are_reported_after_training(

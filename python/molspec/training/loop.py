@@ -101,11 +101,11 @@ def train(
     written.
     """
     is_refused = start is None and not anyway
-    if is_refused and config.steps is not None and config.steps < _FEW_STEPS:
-        raise ValueError(f"steps is {config.steps}, {_TOO_FEW}")
     with joined() as processes, kept_random_numbers(), _torch_settings(threads):
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
+            if is_refused and config.steps is not None and config.steps < _FEW_STEPS:
+                raise ValueError(f"steps is {config.steps}, {_TOO_FEW}")
             model, place = _model(config, start, data), processes.device(device)
             fingerprint = None if start is None else start.fingerprint()
             folder = Folder(Path(output), config, data, fingerprint, ngram)
@@ -214,15 +214,17 @@ class _Training:
             while not (self._is_finished or signalled):
                 loss, learning_rate = self._trainer.step(self._progress)
                 losses.append(loss)
+                if not is_paced:
+                    float(loss)  # waits for a GPU, whose pace is measured
                 self._seconds = self._processes.from_lead(lambda: monotonic() - began)
                 steps = self._trainer.step_count
+                is_paced = is_paced or self._check_pace()
                 is_judged = self._progress >= 1.0 or steps % self._config.validate_every == 0
                 if is_judged or steps % _LOG_STEPS == 0:
                     self._log_steps(losses, learning_rate)
                     losses.clear()
                 if is_judged:
                     self._judge()
-                is_paced = is_paced or self._check_pace()
                 signalled = bool(received)
                 late = self._seconds - saved >= 60 * self._config.save_minutes
                 if is_judged or signalled or late:
@@ -255,18 +257,20 @@ class _Training:
         now, limit = self._numbers(), self._config.minutes
         first = self._first = self._first or now
         taken, tokens, minutes = (now[name] - first[name] for name in ("step", "tokens", "minutes"))
-        if not taken or (taken < _PACE_STEPS - 1 and 60 * minutes < _PACE_SECONDS):
+        is_early = taken < _PACE_STEPS - 1 and 60 * minutes < _PACE_SECONDS
+        if (is_early or not taken) and self._progress < 1.0:
             return False
         speed = f"{tokens / max(60 * minutes, 1e-9):.0f} tokens/s"
         if limit is None:
-            rest = ((self._config.steps or 0) - now["step"]) * minutes / taken
+            rest = ((self._config.steps or 0) - now["step"]) * minutes / max(taken, 1)
             self._report(f"{speed}; {self._config.steps} steps are about {rest:.1f} more minutes")
             return True
         steps = int(now["step"] + max(0.0, limit - now["minutes"]) * taken / max(minutes, 1e-9))
         expected = f"{limit:g} minutes are about {steps} steps here"
         if self._is_refused and steps < _FEW_STEPS:
             raise ValueError(f"{expected}, {_TOO_FEW}")
-        self._report(f"{speed}; {expected}")
+        if self._progress < 1.0:
+            self._report(f"{speed}; {expected}")
         return True
 
     def _check_loss(self, loss: float) -> None:
