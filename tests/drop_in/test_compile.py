@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,6 +177,20 @@ def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:
     expected = decode(module, [source], max_length=9, **IDS)
     answer = model.predict(["CC(=O)N"], max_length=9)[0].predictions[0]
     assert answer.smiles == model.vocabulary.decode(expected.sequences[0, 0].tolist())
+
+
+def test_a_compiled_model_is_saved_and_loaded(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
+    model = compile(PlainTransformer(seed=14), vocabulary, source_bos=False)
+    model.save(tmp_path / "saved")
+    saved = load(tmp_path / "saved")
+    assert saved.identity == model.identity
+    assert saved.spec == model.spec
+    answers = [each.predict(["CC(=O)N"], max_length=9)[0].predictions for each in (model, saved)]
+    assert answers[0] == answers[1]
+    for other in (saved, copy.deepcopy(model)):
+        with pytest.raises(ValueError, match=r"^save: expected a model of molspec\.compile"):
+            other.save(tmp_path / "again")
 
 
 def test_options_set_bos_and_eos_of_sources() -> None:

@@ -93,8 +93,9 @@ def compile(  # noqa: A001
         `encode` and `decode`. While it is compiled it holds float64, and no other thread may use
         it; afterwards it is as before.
     encode, decode: two functions over the module, as `molspec.decode` takes them.
-    vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`). Without
-        them it is an engine for token ids: `molspec.decode(engine, source_ids, ...)`.
+    vocabulary: the module's tokens. With them the result answers SMILES (`Model.predict`), and
+        `Model.save` writes it for `load` and `molspec serve`. Without them it is an engine for
+        token ids: `molspec.decode(engine, source_ids, ...)`.
     dtype, device: of the result, as for `load`.
     max_positions: longest source or target, if the config of a model of transformers has none. By
         default 512, or the longest at which the module works.
@@ -161,7 +162,10 @@ def compile(  # noqa: A001
     spec = replace(spec, **spec_options)
     if vocabulary is None:
         return make_engine(spec, weights, device, dtype)
-    return Model(Checkpoint(spec, weights, vocabulary), dtype, device)
+    checkpoint = Checkpoint(spec, weights, vocabulary)
+    model = Model(checkpoint, dtype, device)
+    model.compiled = checkpoint
+    return model
 
 
 def _find(own: EncoderDecoder, max_positions: int | None) -> tuple[ModelSpec, Weights]:

@@ -73,6 +73,8 @@ class Model:
             dtype,
             sum(each.packed.decoder_bytes for each in engines),
         )
+        #: What `save` writes: of a compiled model, whose module is no checkpoint.
+        self.compiled: Checkpoint | None = None
         self.reader = QueryReader(self.spec, self.vocabulary, checkpoint.template, self.task)
         self._ngram = checkpoint.ngram
         self._drafters = _drafters(checkpoint, dtype, device)
@@ -91,7 +93,18 @@ class Model:
         return f"<Model {self.task or 'of unknown task'}: {about}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "context"}  # native
+        state = {name: value for name, value in vars(self).items() if name != "context"}  # native
+        return {**state, "compiled": None}  # else the weights would be sent twice
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model of `molspec.compile` to a folder that `load` and `molspec serve` read.
+
+        Raises ValueError for another model, or if the folder exists and holds something else,
+        OSError if it cannot be written.
+        """
+        if self.compiled is None:
+            raise ValueError("save: expected a model of molspec.compile, others have files")
+        checkpoints.write(self.compiled, folder)
 
     def free_caches(self) -> None:
         """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
