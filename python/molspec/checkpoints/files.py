@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load
@@ -14,6 +14,10 @@ from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
 from molspec.common.console import naming
+
+ValueT = TypeVar("ValueT")
+#: Between the number of a part and the number of parts.
+_PART = "-of-"
 
 
 def only_file(path: Path, pattern: str, what: str = "checkpoints, name one") -> Path:
@@ -29,18 +33,69 @@ def only(files: Sequence[Path], what: str) -> Path:
     return files[0]
 
 
-def load_weights(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """Tensors of files of safetensors. Raises CheckpointError if one is damaged.
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors of a file of safetensors. Raises CheckpointError if it is damaged.
 
-    They are read: a file that is mapped ends this process when another one truncates it.
+    It is read: a file that is mapped ends this process when another one truncates it.
     """
-    weights: dict[str, Tensor] = {}
-    for path in paths:
-        try:
-            weights |= load(path.read_bytes())
-        except SafetensorError as error:
-            raise CheckpointError(f"{path.name} is damaged: {error}") from error
+    try:
+        return load(path.read_bytes())
+    except SafetensorError as error:
+        raise CheckpointError(f"{path.name} is damaged: {error}") from error
+
+
+def weight_files(folder: Path, whole: str) -> list[Path]:
+    """The file `whole`, or its parts: a-00001-of-00002.b and a-00002-of-00002.b for a.b."""
+    if (folder / whole).is_file():
+        return [folder / whole]
+    stem, suffix = whole.split(".")
+    number = 5 * "[0-9]"
+    return sorted(folder.glob(f"{stem}-{number}-of-{number}.{suffix}"))
+
+
+def load_parts(
+    files: Sequence[Path], load_one: Callable[[Path], Mapping[str, ValueT]]
+) -> dict[str, ValueT]:
+    """Join the tensors of `weight_files`, each loaded by `load_one`.
+
+    Raises CheckpointError, naming the part, if one is missing or does not belong to the others, as
+    the index beside them has it, if there is one.
+    """
+    if len(files) == 1 and _PART not in files[0].stem:
+        return dict(load_one(files[0]))
+    _check_names(files)
+    first = files[0]
+    index = first.with_name(f"{first.stem.rpartition(_PART)[0][:-6]}{first.suffix}.index.json")
+    placed = None
+    if index.is_file():
+        placed = read_object(index).get("weight_map")
+        if not isinstance(placed, dict):
+            raise CheckpointError(f"{index.name} has weight_map {placed!r}: expected an object")
+    weights: dict[str, ValueT] = {}
+    for file in files:
+        part = load_one(file)
+        if twice := sorted(weights.keys() & part.keys()):
+            raise CheckpointError(f"{file.name} has {twice[0]}, which a part before it has too")
+        own = part.keys() if placed is None else {n for n in placed if placed[n] == file.name}
+        if strange := sorted(own ^ part.keys()):
+            where = (placed or {}).get(strange[0], "no part")
+            raise CheckpointError(
+                f"{file.name} is of another model: {index.name} has {strange[0]} in {where}"
+            )
+        weights.update(part)
     return weights
+
+
+def _check_names(files: Sequence[Path]) -> None:
+    """Raise CheckpointError, naming it, if a part is missing or one of another number."""
+    begin, _, count = files[0].stem.rpartition(_PART)
+    names = {file.name for file in files}
+    numbers = range(1, int(count) + 1)
+    wanted = {f"{begin[:-5]}{n:05}{_PART}{count}{files[0].suffix}" for n in numbers}
+    if others := sorted(names - wanted):
+        raise CheckpointError(f"{others[0]} is of another model than {files[0].name}")
+    if missing := sorted(wanted - names):
+        raise CheckpointError(f"{missing[0]} is missing")
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -8,7 +8,9 @@ config.json        {"format": "molspec", "format_version": 1, "spec": the fields
                    not given, "fingerprint": of the model without its drafters, compared if given.
                    Instead of it older files have "sha256": of the other values, vocabulary.json and
                    the weights}
-model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes()
+model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or its parts,
+                   model-00001-of-00002.safetensors and so on, whose index, if there is one, is
+                   model.safetensors.index.json, as Hugging Face's libraries write them
 vocabulary.json    the fields of Vocabulary, or of PieceVocabulary
 ngram.bin          optional: the n-gram model of targets
 heads.safetensors  optional: draft heads, and in its metadata their spec and the fingerprint of the
@@ -33,7 +35,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import check_format, load_weights, read_object, write_object
+from molspec.checkpoints.files import (
+    check_format,
+    load_parts,
+    load_weights,
+    read_object,
+    weight_files,
+    write_object,
+)
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
@@ -58,7 +67,7 @@ _FLAGS = ("canonical_queries", "aligned")
 
 def recognises(path: Path) -> bool:
     """Whether `path` is a folder of this format."""
-    return (path / _CONFIG).is_file() and (path / _WEIGHTS).is_file()
+    return (path / _CONFIG).is_file() and bool(weight_files(path, _WEIGHTS))
 
 
 def read(path: Path) -> Checkpoint:
@@ -71,7 +80,7 @@ def read(path: Path) -> Checkpoint:
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=kind.from_json(vocabulary),
-        weights=load_weights([path / _WEIGHTS]),
+        weights=load_parts(weight_files(path, _WEIGHTS) or [path / _WEIGHTS], load_weights),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         # The card is for people: a wrong byte in it does not make the model unusable.
         card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
@@ -95,7 +104,7 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
             metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
         if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
             raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
-        weights = load_weights([path])
+        weights = load_weights(path)
         spec = HeadsSpec(**metadata["spec"])
     except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
@@ -168,9 +177,9 @@ def _older_hash(folder: Path, config: Mapping[str, Any]) -> str:
     others = {name: value for name, value in config.items() if name != _OLDER_HASH}
     others = {"task": None, "canonical_queries": False, **others}
     digest = sha256(json.dumps(others, sort_keys=True).encode())
-    for name in (_VOCABULARY, _WEIGHTS):
-        data = (folder / name).read_bytes()
-        digest.update(f"\n{name} {len(data)}\n".encode() + data)
+    for file in (folder / _VOCABULARY, *weight_files(folder, _WEIGHTS)):
+        data = file.read_bytes()
+        digest.update(f"\n{file.name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 

@@ -1,14 +1,13 @@
 """Folders of Hugging Face transformers: BART, Marian, T5 and UMT5.
 
-config.json describes the model; the weights are model.safetensors, its shards, or
-pytorch_model.bin; `hugging_face_vocabulary` and `t5chem` read the tokens, `hugging_face_t5` the
+config.json describes the model; the weights are model.safetensors or pytorch_model.bin, or in their
+parts; `hugging_face_vocabulary` and `t5chem` read the tokens, `hugging_face_t5` the
 weights of T5.
 """
 
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from molspec.checkpoints import hugging_face_t5, t5chem
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import load_weights, read_object
+from molspec.checkpoints.files import load_parts, load_weights, read_object, weight_files
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.inert_pickle import load
 from molspec.checkpoints.names import Rules, first, matrix, take, unwrapped
@@ -31,9 +30,7 @@ LOOKS_FOR = "a Hugging Face folder with config.json and weights"
 _CONFIG = "config.json"
 _GENERATION = "generation_config.json"
 _WEIGHTS = "model.safetensors"
-_SHARDS = "model-*-of-*.safetensors"
 _BINARY = "pytorch_model.bin"
-_BINARY_SHARDS = "pytorch_model-*-of-*.bin"
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -103,27 +100,11 @@ def read(path: Path) -> Checkpoint:
 
 def _read_state(folder: Path) -> dict[str, Tensor]:
     # In the order of transformers, which may leave an older file beside a newer one.
-    whole = folder / _WEIGHTS
-    if files := [whole] if whole.is_file() else _shards(folder, _SHARDS):
-        return unwrapped(load_weights(files))
-    whole = folder / _BINARY
-    if files := [whole] if whole.is_file() else _shards(folder, _BINARY_SHARDS):
-        return unwrapped(ChainMap(*map(load, files)))
+    if files := weight_files(folder, _WEIGHTS):
+        return unwrapped(load_parts(files, load_weights))
+    if files := weight_files(folder, _BINARY):
+        return unwrapped(load_parts(files, load))
     raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
-
-
-def _shards(folder: Path, pattern: str) -> list[Path]:
-    """The files of weights in several files. Raises CheckpointError if one of them is missing."""
-    files = sorted(folder.glob(pattern))
-    for file in files:
-        begin, _, count = file.stem.rpartition("-of-")
-        if count.isdigit() and len(files) < int(count):
-            names = {each.name for each in files}
-            every = (
-                f"{begin[:-5]}{n:05}-of-{count}{file.suffix}" for n in range(1, int(count) + 1)
-            )
-            raise CheckpointError(f"{next(n for n in every if n not in names)} is missing")
-    return files
 
 
 def _convert(
