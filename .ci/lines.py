@@ -18,7 +18,7 @@ _BUDGETS = {
     "prediction": (9_105, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
     "core": (6_825, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 14_700, "tests": 31_975, "bench": 8_250}
+_OTHERS = {"csrc": 14_700, "tests": 32_000, "bench": 8_250}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 
