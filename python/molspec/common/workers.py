@@ -78,8 +78,8 @@ def in_processes(
     """Yield the result of every item, in their order, from `count` processes that each run `work`.
 
     A worker that dies is replaced and its items are repeated, each alone; an item with which three
-    workers died so gets `failed(item)`. An error of `items` is raised after all
-    earlier results, an error of `work` at once. All workers end with the generator.
+    workers died so gets `failed(item)`. An error of `items` is raised after all earlier results, an
+    error of `work` at once. All workers end with the generator.
 
     piece: items that a worker gets at a time.
     ahead: maximum items in progress after the first one without a result.
