@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from molspec.common.task import Task
 from molspec.common.workers import DIED
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import Judge, PrepareOptions, preparation, prepare
@@ -91,6 +92,32 @@ def test_reactions_that_cannot_be_aligned_are_counted(tmp_path: Path) -> None:
     path.write_text("CCCC>>CCCCO")
     made = prepare([path], tmp_path / "plain", PrepareOptions("product"), validation=[validation])
     assert not made.description["aligned"]
+
+
+@pytest.mark.parametrize("task", ["retro", "product"])
+def test_a_product_that_is_a_salt_is_its_molecule(tmp_path: Path, task: Task) -> None:
+    """As `predict` decodes it, so that a test set's free base leaves out its salt."""
+    path, base, other = (tmp_path / name for name in ("salt.smi", "base.smi", "other.smi"))
+    path.write_text("[CH3:1][NH:2]C=O.O>>[CH3:1][NH3+:2].[Cl-]\n[CH3:1]Cl.O>>[CH3:1][O-].[Na+]\n")
+    other.write_text("CCCl>>CCO\n")
+    base.write_text("C=O.N>>CN\n")
+    made = prepare([path], tmp_path / "all", PrepareOptions(task), validation=[other])
+    pairs = texts(made.train, made.vocabulary)
+    assert {canonicalise(pair[task == "product"]) for pair in pairs} == {"CN", "CO"}
+    files: dict[str, Any] = {"validation": [other], "exclude": [base]}
+    left = prepare([path], tmp_path / "left", PrepareOptions(task), **files)
+    assert left.description["rejected"] == {"product of an excluded file": 1}
+
+
+def test_reagents_in_targets_without_maps_are_counted(tmp_path: Path) -> None:
+    path, validation = tmp_path / "some.smi", tmp_path / "validation.smi"
+    rows = ("CC(=O)O.CO>>COC(C)=O", "CC(=O)O.CO.CCN(CC)CC>>COC(C)=O", "CC(=O)O.CCO>CN>CCOC(C)=O")
+    mapped = "C[C:1](=[O:3])O.[CH3:2][OH:4].CCN(CC)CC>>[CH3:2][O:4][C:1](C)=[O:3]"
+    path.write_text("\n".join([*rows, mapped]))
+    validation.write_text("CO>>COC\n")
+    for task, count in (("retro", 1), ("product", 0)):
+        made = prepare([path], tmp_path / task, PrepareOptions(task), validation=[validation])
+        assert made.description["with_reagents"] == count
 
 
 def test_folder_holds_the_pairs(prepared: Prepared) -> None:

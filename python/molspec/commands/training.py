@@ -95,6 +95,11 @@ def prepare_command(
     for line in _summary(prepared.description):
         print_out(line)
     print_out(f"vocabulary: {prepared.vocabulary.size} tokens; written to {output}")
+    if count := prepared.description.get("with_reagents"):
+        print_err(
+            f"{count} targets of reactions without atom maps seem to have reagents, whose atoms "
+            "the product does not need: map the reactions, or write reagents between the arrows"
+        )
 
 
 def _summary(description: dict[str, Any]) -> Iterator[str]:

@@ -7,6 +7,7 @@ Br, Cl, one-letter atoms, bonds, branches, ring closures as one digit or % and t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NoReturn
@@ -121,9 +122,14 @@ def _quoted(text: str) -> str:
     return f"'{shown}{'...' * (len(text) > _SHOWN)}'"
 
 
+def element_counts(smiles: str) -> Counter[str]:
+    """The number of atoms of each element in SMILES, also of bracketed hydrogen; "*" is any."""
+    return Counter((within or alone).capitalize() for within, alone in _SYMBOL.findall(smiles))
+
+
 def elements(smiles: str) -> set[str]:
     """The elements in SMILES, except hydrogen; "*" is any."""
-    return {(within or alone).capitalize() for within, alone in _SYMBOL.findall(smiles)} - {"H"}
+    return set(element_counts(smiles)) - {"H"}
 
 
 def is_text(text: str) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
 from molspec.text import reaction_sides
+from molspec.text.salts import main_component
+from molspec.text.tokens import element_counts
 from molspec.training.config import PrepareOptions
 from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, Row, molecules
@@ -43,7 +46,7 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
     """
     product = ""
     try:
-        reaction = Reaction.parse(row.reaction)
+        reaction = Reaction.parse(without_counter_ions(row.reaction))
         product = _joined(reaction.products)
         split = "validation" if _share_of(product) < validation_share else "train"
         variants = options.variants or _VARIANTS[options.task]
@@ -63,11 +66,25 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
 
 def product_alone(row: Row) -> str:
     """The product of a reaction whose other side may be unfit; "" if it is unreadable."""
-    right = reaction_sides(row.reaction)[-1]
+    right = reaction_sides(without_counter_ions(row.reaction))[-1]
     try:
         return _joined(molecules(right))
     except UnfitReactionError:
         return ""
+
+
+def without_counter_ions(reaction: str) -> str:
+    """The reaction with the molecule of a salt as its product, which `predict` would read."""
+    *left, right = reaction_sides(reaction)
+    with suppress(ValueError):  # several molecules that are not a salt
+        right = main_component(right)[0]
+    return ">".join([*left, right])
+
+
+def has_spare(reactants: str, product: str) -> bool:
+    """Whether the product has enough atoms without one of the reactants, likely a reagent."""
+    needed, given = element_counts(product), element_counts(reactants)
+    return any(not needed - (given - element_counts(each)) for each in reactants.split("."))
 
 
 def _joined(molecules: Iterable[Molecule]) -> str:

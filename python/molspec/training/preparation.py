@@ -22,7 +22,7 @@ from molspec.common.workers import DIED, in_processes
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
-from molspec.training.pairs import Made, make_pairs, product_alone
+from molspec.training.pairs import Made, has_spare, make_pairs, product_alone
 from molspec.training.prepared import SPLITS, EncodedPairs, Prepared
 from molspec.training.progress import Stages, check_output
 from molspec.training.reactions import Row, read_rows
@@ -120,7 +120,7 @@ def prepare(
         if not len(table):
             progress.discard()  # other options or files are needed
             raise ValueError(f"no {split} pair is left: {_why(split, made, validation, options)}")
-    counts = _counts(made, tables)
+    counts = _counts(made, tables, options.task)
     description = {**settings, "excluded_products": len(excluded)} | judged | counts
     prepared = Prepared(vocabulary, tables["train"], tables["validation"], description)
     _write(prepared, made.rejected, progress)
@@ -226,15 +226,17 @@ def _encode(made: Sieve, split: str, vocabulary: Vocabulary) -> EncodedPairs:
     return EncodedPairs.pack(encoded)
 
 
-def _counts(made: Sieve, tables: dict[str, EncodedPairs]) -> dict[str, Any]:
-    unmapped = sum(not made.row.is_mapped for made in made.selected["train"])
+def _counts(made: Sieve, tables: dict[str, EncodedPairs], task: Task) -> dict[str, Any]:
+    unmapped = [each for each in made.selected["train"] if not each.row.is_mapped]
+    with_reagents = [each for each in unmapped if has_spare(each.pairs[0][1], each.product)]
     return {
         **{
             split: {"reactions": len(made.selected[split]), **table.counts()}
             for split, table in tables.items()
         },
-        "unmapped": unmapped,
-        "aligned": unmapped < len(made.selected["train"]),
+        "unmapped": len(unmapped),
+        "with_reagents": len(with_reagents) if task == "retro" else 0,
+        "aligned": len(unmapped) < len(made.selected["train"]),
         "rejected": dict(Counter(rejection.reason for rejection in made.rejected).most_common()),
     }
 
