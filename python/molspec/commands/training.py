@@ -244,7 +244,7 @@ def _judge(name: str, task: str, threads: int) -> Judge:
     model = Model(checkpoint)
 
     def log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
-        for result in model.log_probs_stream(pairs, canonical_queries=False, aligned=False):
+        for result in model.log_probs_stream(pairs, canonical_queries=False):
             yield result.predictions[0].log_prob if result.predictions else None
 
     return Judge(f"{name}, {checkpoint.fingerprint()}", log_probs)
