@@ -152,7 +152,8 @@ def _tautomers() -> Any:
 def _keys(smiles: str, match: Match) -> tuple[str, ...]:
     """What a molecule matches by, the strictest first; its SMILES if RDKit finds nothing better.
 
-    Without stereo, an InChIKey tells neither its isotopes: it matches molecules that have none.
+    Without stereo, an InChIKey tells neither its isotopes: it matches molecules that have none, and
+    that can have stereo, otherwise another key is one of isotopes.
     """
     if INCHIKEY.fullmatch(smiles):
         return (smiles, _skeleton(smiles)) if match == "no-stereo" else (smiles,)
@@ -165,7 +166,8 @@ def _keys(smiles: str, match: Match) -> tuple[str, ...]:
         if match == "inchikey" or not key:
             return (key or smiles,)
         plain = str(Chem.MolToInchiKey(molecule, options="-SNon"))  # type: ignore[no-untyped-call]
-    return (key, plain, _skeleton(plain)) if _NO_ISOTOPES in plain else (key, plain)
+        may_differ = _NO_ISOTOPES in plain and len(Chem.FindPotentialStereo(molecule)) > 0
+    return (key, plain, _skeleton(plain)) if may_differ else (key, plain)
 
 
 def _skeleton(key: str) -> str:
