@@ -13,7 +13,7 @@ ARG PIP_EXTRA_INDEX_URL
 RUN apt-get update && apt-get install -y --no-install-recommends libxrender1 libxext6 libexpat1 \
     && rm -rf /var/lib/apt/lists/* && useradd --create-home molspec
 RUN --mount=from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(ls /wheels/*.whl)[server]"
+    pip install --no-cache-dir "$(ls /wheels/*.whl)[server,planning]"
 USER molspec
 ENV OMP_NUM_THREADS=1
 EXPOSE 8000

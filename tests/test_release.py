@@ -42,6 +42,16 @@ def test_wheels_are_built_for_every_listed_python() -> None:
     assert values["project"]["requires-python"] == f">=3.{minors[0]}"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is newer")
+def test_the_image_has_what_the_server_plans_with() -> None:
+    import tomllib
+
+    values = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (installed,) = re.findall(r"\.whl\)\[(.+)\]", (ROOT / "Dockerfile").read_text())
+    assert {*installed.split(",")} == {"server", "planning"}
+    assert {"server", "planning"} <= values["project"]["optional-dependencies"].keys()
+
+
 def _wheel_of_the_installed(folder: Path) -> Path:
     """Write a wheel with molspec's metadata and nothing else."""
     wheel = folder / f"molspec-{__version__}-py3-none-any.whl"
