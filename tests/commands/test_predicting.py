@@ -257,6 +257,23 @@ def test_retro_decodes_the_main_component_of_a_salt_with_a_note(run: Run) -> Non
     assert sodium["error"] == "not in the model's vocabulary: '[Na+]'"
 
 
+def test_deuterium_is_read_as_hydrogen_on_request(run: Run) -> None:
+    """And said. A vocabulary without it refuses it otherwise; salts are read as before."""
+    amide, salt = "[2H]C([2H])([2H])C(=O)Nc1ccccc1", "[2H]N(C)CCc1ccccc1.Cl"
+    command = ("predict", amide, salt, "[13CH3]O", "CC(=O)Nc1ccccc1", "-m", "retro", "-f", "jsonl")
+    assert run(*command) == 1
+    assert ["[2H]" in line for line in run.out.splitlines()] == [True, True, False, False]
+    assert "3 refused" in run.err
+    assert run(*command, "--deuterium-as-hydrogen") == 1
+    read, salty, labelled, plain = map(json.loads, run.out.splitlines())
+    assert read["query"] == amide
+    assert read["note"] == "decoded as CC(=O)Nc1ccccc1, with hydrogen for deuterium"
+    assert read["predictions"] == plain["predictions"]
+    told = "decoded as CNCCc1ccccc1, with hydrogen for deuterium, without Cl"
+    assert (salty["note"], plain["note"]) == (told, None)
+    assert labelled["error"] == "not in the model's vocabulary: '[13CH3]'"
+
+
 def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:
     command = ("predict", "CC(=O)Cl.Nc1ccccc1", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 1

@@ -48,6 +48,11 @@ def test_routes_start_from_molecules_for_sale(planner: httpx.Client) -> None:
     (route,) = found["routes"]
     assert route["steps"][0]["reaction"] == f"{ACID}.Nc1ccccc1>>{AMIDE}"
     assert found["names"] == {"Nc1ccccc1": "aniline"}
+    labelled = AMIDE.replace("N1CCC", "N1CC([2H])C", 1)
+    assert "[2H]" in plan(planner, labelled, routes=1)["error"]
+    found = plan(planner, labelled, routes=1, seconds=50.0, deuterium_as_hydrogen=True)
+    assert found["note"] == f"decoded as {AMIDE}, with hydrogen for deuterium"
+    assert found["routes"] == [route]
     assert plan(planner, "Nc1ccccc1.Cl")["routes"][0]["steps"] == []
     assert "not a salt" in plan(planner, "CC(=O)Cl.Nc1ccccc1")["error"]
 

@@ -123,6 +123,16 @@ def test_the_main_component_of_a_salt_is_decoded(client: httpx.Client, served: S
         assert "[Na+]" in refused["error"]
 
 
+def test_deuterium_is_read_as_hydrogen_on_request(client: httpx.Client, served: Service) -> None:
+    body = {"model": "retro", "queries": ["[2H]CCO"], **SHORT}
+    (refused,) = client.post("/v1/predict", json=body).json()["results"]
+    assert "[2H]" in refused["error"]
+    body["deuterium_as_hydrogen"] = True
+    (result,) = client.post("/v1/predict", json=body).json()["results"]
+    assert result["note"] == "decoded as CCO, with hydrogen for deuterium"
+    assert result["predictions"] == lines(served, "retro", ["CCO"], **SHORT)[0]["predictions"]
+
+
 def test_a_field_with_a_typo_is_named(client: httpx.Client) -> None:
     body = {"model": "retro", "queries": ["CCO"], "nbest": 2, "unlike": 1}
     typo, other = client.post("/v1/predict", json=body).json()["detail"]

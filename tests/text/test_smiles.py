@@ -19,7 +19,7 @@ from molspec.text import (
     check_smiles,
     tokenize,
 )
-from molspec.text.smiles import _written
+from molspec.text.smiles import _written, without_deuterium
 from tests.refusals import refused
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
@@ -272,3 +272,19 @@ def test_other_spellings_of_rings_and_hydrogen_are_read(query: str, expected: st
 @pytest.mark.parametrize("text", ["InChI=1S/CH4/h1H4", "VNWKTOKETHGBQD-UHFFFAOYSA-N"])
 def test_inchi_is_refused_by_name(text: str) -> None:
     refused(InvalidSmilesError, "not SMILES but InChI", canonical_query, text)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "plain"),
+    [
+        ("[2H]C([2H])([2H])O", "CO"),
+        ("[2H][C@H](C)O", "CCO"),  # no longer a stereocentre
+        ("[2H]O[2H].C[C@H](N)[2H]", "CCN.O"),
+        ("[2H][C@@](C)(N)O", "C[C@H](N)O"),
+        ("[3H]C[13CH3]", "[3H]C[13CH3]"),
+        ("C([2H]", "C([2H]"),
+    ],
+)
+def test_hydrogen_replaces_deuterium(smiles: str, plain: str) -> None:
+    assert canonicalise(without_deuterium(smiles)) == canonicalise(plain)
+    assert without_deuterium(plain) == plain

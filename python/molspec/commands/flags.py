@@ -70,6 +70,9 @@ class InputFlags:
     keep_salts: bool = setting(
         False, "Decode salts and mixtures whole; retro removes counter-ions."
     )
+    deuterium_as_hydrogen: bool = setting(
+        False, "Read deuterium as hydrogen if the model lacks it; answers say so."
+    )
 
 
 @dataclass(frozen=True)

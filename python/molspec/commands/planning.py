@@ -138,6 +138,7 @@ def plan_command(
                     "match": for_sale.match,
                     "format": form,
                     **({"copy_column": list(copied)} if copied else {}),
+                    **jobs.later(source),
                 },
                 {**reads, "--cache": cache},
             )
@@ -152,7 +153,14 @@ def plan_command(
                 backward = BackwardModel(
                     expander=expander, default_num_results=n_best, use_cache=True
                 )
-                planner = Planner(backward, for_sale, limits, algorithm, source.keep_salts)
+                planner = Planner(
+                    backward,
+                    for_sale,
+                    limits,
+                    algorithm,
+                    source.keep_salts,
+                    source.deuterium_as_hydrogen,
+                )
                 return (planner.plan(query, number) for number, query in targets)
 
             targets = enumerate(rest, start=done + 1)

@@ -81,6 +81,7 @@ def predict_command(
                 loaded,
                 options=config,
                 keep_salts=source.keep_salts,
+                deuterium_as_hydrogen=source.deuterium_as_hydrogen,
                 processes=count,
             ),
             source=opened.name,
@@ -197,6 +198,7 @@ def _results(
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,
         "copy_column": list(copied),
+        **jobs.later(source),
     }
     reads = jobs.files_read(model, source)
     return jobs.open_results(output, FORMATS[form], context, settings, reads)

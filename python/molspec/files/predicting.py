@@ -22,6 +22,7 @@ def predict(
     *,
     done: int = 0,
     keep_salts: bool = False,
+    deuterium_as_hydrogen: bool = False,
     processes: Processes = 1,
 ) -> Iterator[Answer]:
     """Answer the queries in their order, reading them when they are needed.
@@ -29,6 +30,7 @@ def predict(
     done: the number of queries before these.
     keep_salts: decode salts and mixtures unchanged; otherwise a model of reactants decodes the
         molecule of a salt, and the answer says so, and several molecules are an error.
+    deuterium_as_hydrogen: for a model whose vocabulary lacks deuterium; the answer says so.
     processes: as of `Model.predict_stream`.
 
     Raises ValueError if the model cannot be used with the options.
@@ -40,7 +42,8 @@ def predict(
         return model.predict_stream(smiles, options, processes=processes)
 
     main = model.task == "retro" and not keep_salts
-    answered = beside((prepare_query(query, main) for query in queries), results)
+    hydrogen = deuterium_as_hydrogen and model.lacks_deuterium
+    answered = beside((prepare_query(query, main, hydrogen) for query in queries), results)
     return (
         Answer(number, query, result)
         for number, (query, result) in enumerate(answered, start=done + 1)
@@ -71,17 +74,26 @@ def score(
     )
 
 
-def prepare_query(query: Query, main: bool) -> Query:
-    """The query, with `main` decoded as the molecule of a salt; several molecules get an error."""
-    if not main or {".", "~"}.isdisjoint(query.smiles):
-        return query
-    from molspec.text.salts import main_component
+def prepare_query(query: Query, main: bool, hydrogen: bool = False) -> Query:
+    """The query, with `main` decoded as the molecule of a salt; several molecules get an error.
 
-    try:
-        smiles, removed = main_component(query.smiles)
-    except ValueError as error:
-        return replace(query, error=str(error))
-    if not removed:
+    hydrogen: read deuterium as hydrogen.
+    """
+    smiles, why = query.smiles, []
+    if hydrogen and "[2H" in smiles:
+        from molspec.text import without_deuterium
+
+        if (smiles := without_deuterium(smiles)) != query.smiles:
+            why.append("with hydrogen for deuterium")
+    if main and not {".", "~"}.isdisjoint(smiles):
+        from molspec.text.salts import main_component
+
+        try:
+            smiles, removed = main_component(smiles)
+        except ValueError as error:
+            return replace(query, error=str(error))
+        if removed:
+            why.append("once" if removed == (smiles,) else f"without {'.'.join(removed)}")
+    if not why:
         return query
-    less = "once" if removed == (smiles,) else f"without {'.'.join(removed)}"
-    return replace(query, part=smiles, note=f"decoded as {smiles}, {less}")
+    return replace(query, part=smiles, note=f"decoded as {smiles}, {', '.join(why)}")

@@ -160,6 +160,7 @@ class Planner:
 
     stock: canonical SMILES; plans have the names of a `Stock`.
     keep_salts: search for salts and mixtures unchanged, not for the molecule of a salt.
+    deuterium_as_hydrogen: for a model whose vocabulary lacks deuterium.
 
     Raises ValueError for an unknown algorithm.
     """
@@ -171,6 +172,7 @@ class Planner:
         limits: SearchLimits,
         algorithm: str = "retro-star",
         keep_salts: bool = False,
+        deuterium_as_hydrogen: bool = False,
     ) -> None:
         if algorithm not in _ALGORITHMS:
             raise ValueError(f"algorithm is {algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
@@ -185,6 +187,7 @@ class Planner:
         stock = stock if isinstance(stock, Stock) else Stock(stock)
         self.limits = limits
         self._keep_salts = keep_salts
+        self._hydrogen = deuterium_as_hydrogen and model.expander.model.lacks_deuterium
         self._model = model
         self._stock = stock
         self._inventory = _Inventory(stock)
@@ -201,7 +204,9 @@ class Planner:
         """
         limits = self.limits
         in_stock = canonicalise(query.smiles.strip()) in self._stock and not limits.exclude_target
-        prepared = prepare_query(query, not (self._keep_salts or in_stock))
+        prepared = prepare_query(
+            query, not (self._keep_salts or in_stock), self._hydrogen and not in_stock
+        )
         try:
             if prepared.error is not None:
                 raise ValueError(prepared.error)

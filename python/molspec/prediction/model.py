@@ -86,6 +86,15 @@ class Model:
         guess = drafting.guess_model(self.vocabulary, self._ngram, self.spec.start_id)
         return drafting.DraftContext(guess, **self._drafters)
 
+    @cached_property
+    def lacks_deuterium(self) -> bool:
+        """Whether the vocabulary cannot spell deuterium."""
+        try:
+            self.vocabulary.encode("[2H]")
+        except ValueError:
+            return True
+        return False
+
     def __repr__(self) -> str:
         about = f"{self.parameter_count / 1e6:.1f} million parameters, {self.dtype}, {self.device}"
         if self.member_count > 1:

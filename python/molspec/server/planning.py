@@ -40,6 +40,10 @@ class PlanBody(BaseModel):
     seconds: Annotated[
         float | None, Field(gt=0, description="Of the search: 30, or the server's own limit.")
     ] = None
+    deuterium_as_hydrogen: Annotated[
+        bool,
+        Field(description="Read deuterium as hydrogen if the model lacks it; answers say so."),
+    ] = False
 
 
 @dataclass
@@ -104,14 +108,14 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             most = min(body.seconds or _SECONDS, service.limits.seconds)
             limits = SearchLimits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)
-        return StreamingResponse(lines(body.smiles, limits), media_type="application/x-ndjson")
+        return StreamingResponse(lines(body, limits), media_type="application/x-ndjson")
 
-    async def lines(smiles: str, limits: SearchLimits) -> AsyncIterator[str]:
+    async def lines(body: PlanBody, limits: SearchLimits) -> AsyncIterator[str]:
         nonlocal waiting
         progress = _Progress()
         expander = _Shared(service, service.default("retro"), progress)
         search = asyncio.get_running_loop().run_in_executor(
-            lane, partial(_search, expander, service.stock, smiles, limits, progress)
+            lane, partial(_search, expander, service.stock, body, limits, progress)
         )
         waiting += 1
         try:
@@ -130,7 +134,7 @@ def _line(**values: Any) -> str:
 
 
 def _search(
-    expander: _Shared, stock: Any, smiles: str, limits: SearchLimits, progress: _Progress
+    expander: _Shared, stock: Any, body: PlanBody, limits: SearchLimits, progress: _Progress
 ) -> dict[str, Any]:
     """The plan as JSON, or why there is none."""
     from molspec.planners.search import Planner
@@ -139,6 +143,7 @@ def _search(
     progress.has_begun = perf_counter()
     try:
         model = BackwardModel(expander=expander, default_num_results=_N_BEST, use_cache=True)
-        return Planner(model, stock, limits).plan(Query(smiles)).to_json()
+        planner = Planner(model, stock, limits, deuterium_as_hydrogen=body.deuterium_as_hydrogen)
+        return planner.plan(Query(body.smiles)).to_json()
     except (BusyError, EngineError, StoppedError, WithdrawnError) as error:
-        return Plan(1, Query(smiles), error=str(error) or "withdrawn").to_json()
+        return Plan(1, Query(body.smiles), error=str(error) or "withdrawn").to_json()

@@ -139,17 +139,20 @@ class Service:
         queries: Sequence[str],
         keep_salts: bool = False,
         seconds: float | None = None,
+        deuterium_as_hydrogen: bool = False,
     ) -> list[Query]:
         """What is decoded for each query: for models of reactants, the molecule of a salt."""
         main = worker.model.task == "retro" and not keep_salts
+        hydrogen = deuterium_as_hydrogen and worker.model.lacks_deuterium
         limit = self._limit(seconds)
 
         def prepare(query: str) -> Query:
             """After the time limit, the query itself, as it gets no answer."""
             in_time = perf_counter() - arrival(request) < limit
-            return prepare_query(Query(query), main and in_time)
+            return prepare_query(Query(query), main and in_time, hydrogen and in_time)
 
-        if main and any("." in query for query in queries):
+        signs = ["."] * main + ["[2H"] * hydrogen
+        if any(sign in query for query in queries for sign in signs):
             return await self.early(prepare, queries)
         return [Query(query) for query in queries]
 

@@ -26,7 +26,9 @@ from molspec.server.worker import EngineError, Worker
 from molspec.text import canonicalise
 
 #: The fields of a body that are not for `Service.config`.
-_NOT_OPTIONS = {"model", "queries", "keep_salts", "raw", "stream", "seconds"}
+_NOT_OPTIONS = {
+    *("model", "queries", "keep_salts", "deuterium_as_hydrogen", "raw", "stream", "seconds")
+}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
@@ -51,7 +53,12 @@ def make_router(service: Service) -> APIRouter:
             given = body.model_dump(exclude=_NOT_OPTIONS, exclude_unset=True)
             config = service.config(worker, body.raw, **given)
         prepared = await service.prepared(
-            request, worker, body.queries, body.keep_salts, body.seconds
+            request,
+            worker,
+            body.queries,
+            body.keep_salts,
+            body.seconds,
+            body.deuterium_as_hydrogen,
         )
         decoded = [each.decoded for each in prepared]
         answers = service.submit(request, worker, decoded, config, seconds=body.seconds)

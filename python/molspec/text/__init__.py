@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         other_spellings as other_spellings,
         quiet as quiet,
         sides_of as sides_of,
+        without_deuterium as without_deuterium,
     )
     from molspec.text.tokens import (
         TokenizationError as TokenizationError,

@@ -127,6 +127,20 @@ def _without_arrows(smiles: str) -> str:
     return plain if again is not None and write_smiles(again) == smiles else smiles
 
 
+def without_deuterium(smiles: str) -> str:
+    """SMILES with hydrogen for deuterium; the text itself if it has none or is no molecule."""
+    molecule, _ = _parse(smiles) if "[2H" in smiles and is_one_word(smiles) else (None, "")
+    if molecule is None:
+        return smiles
+    for atom in molecule.GetAtoms():
+        if atom.GetAtomicNum() == 1 and atom.GetIsotope() == 2:
+            atom.SetIsotope(0)
+    with quiet():
+        plain = Chem.RemoveHs(molecule)
+        Chem.AssignStereochemistry(plain, cleanIt=True, force=True)  # of CHD centres
+        return write_smiles(plain)
+
+
 def is_atom(token: str) -> bool:
     """Whether RDKit reads it as an atom."""
     with quiet():
