@@ -64,7 +64,7 @@ def test_answers_are_those_of_a_model_that_writes_nothing_else_there(
     options: dict[str, Any], length: int
 ) -> None:
     made = PredictOptions(**options, token_log_probs=True)
-    spec = search_plan(made, made.configuration, 9).strategy.search
+    spec = search_plan(made, made.configuration, 9).search
     prefix = [5, 4, 8, 5][:length]
     for seed in range(12):
         next_log_probs = model_with_ties(seed)
@@ -156,7 +156,7 @@ def test_a_drafter_reads_it_in_the_first_path(model: Model) -> None:
 
 def undrafted(max_length: int) -> SequenceSpec:
     options = PredictOptions(drafter="none")
-    spec = search_plan(options, options.configuration, max_length).strategy.search
+    spec = search_plan(options, options.configuration, max_length).search
     assert isinstance(spec, SequenceSpec)
     return spec
 

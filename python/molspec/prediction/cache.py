@@ -23,6 +23,10 @@ from molspec.prediction.results import ALL_DROPPED, Prediction, Result
 _PATIENCE = 60
 #: Identifies SQLite files of answers, with the version of their table.
 _APPLICATION, _VERSION = 0x6D6F6C73, 1
+_KIND = (
+    "select (select count(*) from sqlite_master), application_id, user_version "
+    "from pragma_application_id, pragma_user_version"
+)
 _TABLE = f"""
 begin immediate;
 create table if not exists answers (
@@ -79,39 +83,27 @@ class AnswerCache:
     def _open(self, deadline: float) -> None:
         """Choose the write-ahead log and make the table; again if another process does the same.
 
-        SQLite itself does not wait for that log.
+        SQLite itself does not wait for that log. Raises ValueError for a file of another kind.
         """
         while True:
             try:
-                is_new = self._is_new()
+                tables, *kind = self._database.execute(_KIND).fetchone()
+                if tables and kind != [_APPLICATION, _VERSION]:
+                    raise ValueError(
+                        f"path is {str(self._path)!r}: expected a file of answers, version "
+                        f"{_VERSION}; it is another database"
+                    )
                 # A write-ahead log, synced when it is merged: a kill loses nothing, a power cut at
                 # most the last answers.
                 self._database.execute("pragma journal_mode = wal")
                 self._database.execute("pragma synchronous = normal")
-                if is_new:
+                if not tables:
                     self._database.executescript(_TABLE)
                 return
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or monotonic() > deadline:
                     raise
             sleep(0.01)
-
-    def _is_new(self) -> bool:
-        """Whether the file is empty.
-
-        Raises ValueError if it is another application's, or another version's.
-        """
-        (tables,) = self._database.execute("select count(*) from sqlite_master").fetchone()
-        kind, version = (
-            self._database.execute(f"pragma {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
-        )
-        if tables and (kind, version) != (_APPLICATION, _VERSION):
-            raise ValueError(
-                f"path is {str(self._path)!r}: expected a file of answers, version {_VERSION}; it "
-                "is another database"
-            )
-        return not tables
 
     @contextmanager
     def _naming_the_file(self, damaged: type[Exception] = OSError) -> Iterator[None]:
@@ -213,17 +205,16 @@ class AnswerCache:
                 [(key, text.decode(), _checksum(key, text)) for key, text in written.items()],
             )
             self._touch(answers)
-            (count,) = self._database.execute("select count(*) from answers").fetchone()
             self._database.execute(
-                "delete from answers where key in "
-                "(select key from answers order by used limit max(0, ?))",
-                (count - self.capacity,),
+                "delete from answers where key in (select key from answers order by used "
+                "limit max(0, (select count(*) from answers) - ?))",
+                (self.capacity,),
             )
 
     def _touch(self, keys: Iterable[bytes]) -> None:
-        for key in keys:
-            used = time_ns()  # processes that share the file have one clock
-            self._database.execute("update answers set used = ? where key = ?", (used, key))
+        # Processes that share the file have one clock.
+        used = ((time_ns(), key) for key in keys)
+        self._database.executemany("update answers set used = ? where key = ?", used)
 
 
 def _key(model: Model, query: str, canonical: bool, settings: bytes) -> bytes:

@@ -61,7 +61,7 @@ class DecodeConfig:
         """The search for the options' batch size, with a drafter of its own."""
         batch_size = self.options.batch_size
         plan = self.plan(batch_size)
-        return Strategy(plan.strategy.search, plan.build(context, batch_size))
+        return Strategy(plan.search, plan.build(context, batch_size))
 
     @property
     def deciding(self) -> DecodeConfig | None:

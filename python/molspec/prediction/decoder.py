@@ -136,17 +136,17 @@ class _Strategies:
         """The search and its drafter, with the beam's width times `factor`."""
         plan = config.plan(self._batch_size, factor)
         if plan.external is None:
-            return plan.strategy
+            return Strategy(plan.search)
         wanted = plan.external, plan.width
         found = [drafter for known, drafter in self._drafters if known == wanted]
         if not found:
             found = [plan.build(self.model.context, self._batch_size)]
             self._drafters = [*self._drafters[1 - _MOST_DRAFTERS :], (wanted, found[0])]
-        return Strategy(plan.strategy.search, found[0])
+        return Strategy(plan.search, found[0])
 
     def forced(self, config: DecodeConfig) -> Strategy:
         """The search for given targets."""
-        return forced_spec(config.options, self.model.reader.spec.max_positions)
+        return Strategy(forced_spec(config.options, self.model.reader.spec.max_positions))
 
 
 #: What is decoded for a query: yields sources with their search, gets each source's list, and

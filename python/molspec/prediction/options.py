@@ -447,7 +447,7 @@ class PredictOptions:
 
 def changed(options: PredictOptions, **values: Any) -> PredictOptions:
     """Options with other values, which are not checked: they must fit wherever the old ones do."""
-    made = object.__new__(PredictOptions)
+    made = object.__new__(type(options))
     vars(made).update(vars(options), **values)
     return made
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from molspec import _native
-from molspec.decoding import Drafter, Strategy
+from molspec.decoding import Drafter
 from molspec.drafting import (
     AnyConfiguration,
     DraftContext,
@@ -46,12 +46,11 @@ _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budg
 class SearchPlan(NamedTuple):
     """How a query is searched, for a model and batch size.
 
-    strategy: the search, with no external drafter yet.
     external: the drafter that the host calls for it, if any.
     width: of the beam that it drafts for.
     """
 
-    strategy: Strategy
+    search: _native.SearchSpec
     external: AnyConfiguration | None = None
     width: int = 1
 
@@ -77,7 +76,7 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
     external = None if isinstance(drafting, Drafting) else drafting
     if options.search == "sbs":
         spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
-        return SearchPlan(Strategy(spec), external)
+        return SearchPlan(spec, external)
     if options.samples is not None:
         common |= {
             "sampling": _native.Sampling(
@@ -94,13 +93,13 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
         common["rule"] = _native.Relaxed(
             beta=options.beta, tau=options.tau, judged_by_drafter=by_drafter
         )
-    return SearchPlan(Strategy(_native.SequenceSpec(**common)), external)
+    return SearchPlan(_native.SequenceSpec(**common), external)
 
 
-def forced_spec(options: PredictOptions, longest: int) -> Strategy:
+def forced_spec(options: PredictOptions, longest: int) -> _native.ForcedSpec:
     """The settings for given targets of at most `longest` tokens, EOS counted."""
     common = {**_settings(options), "max_length": longest, "min_length": 1}
-    return Strategy(_native.ForcedSpec(**common))
+    return _native.ForcedSpec(**common)
 
 
 def _settings(options: PredictOptions) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _beam(
             "proposed": external is not None,
         }
     spec = _native.BeamSpec(finished_apart=options.finished == "separate", **common)
-    return SearchPlan(Strategy(spec), external, options.width)
+    return SearchPlan(spec, external, options.width)
 
 
 def chosen_drafter(
