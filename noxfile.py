@@ -130,7 +130,13 @@ def editable(session: nox.Session) -> None:
 def page(session: nox.Session) -> None:
     """Use the server's page in a real browser: a Chromium that is installed is driven."""
     session.install(".[test]", "playwright")
-    session.run("pytest", "tests/server/test_page.py", "-rs", *session.posargs)
+    session.run(
+        "pytest",
+        "tests/server/test_page.py",
+        "tests/server/test_page_routes.py",
+        "-rs",
+        *session.posargs,
+    )
 
 
 @nox.session(venv_backend="none")

@@ -102,9 +102,14 @@ def test_a_search_without_routes_says_why_it_ended(retro: Model) -> None:
         assert plan.stopped.startswith(why.partition(",")[0])
     lacked = {why: plan.missing for why, plan in plans.items()}
     assert lacked["nothing left"] == lacked["nothing left, in sets"] == ("Nc1ccccc1",)
+    for why in ("nothing left", "nothing left, in sets"):
+        assert plans[why].attempt is not None
+        assert plans[why].attempt.leaves == ("CC(=O)Cl", "Nc1ccccc1")
     assert lacked["out of time"] == (target.smiles,)
+    assert plans["out of time"].attempt is None
     found = Planner(backward(retro), ["CC(=O)Cl", "Nc1ccccc1"], SearchLimits()).plan(target)
     assert (found.outcome, found.stopped, found.missing) == ("solved", "", ())
+    assert found.attempt is None
 
 
 def test_a_route_names_racemic_reactants_and_what_is_bought(retro: Model, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from molspec.server.app import make_app
 from molspec.server.connections import Protocol
@@ -38,8 +38,21 @@ class _Server(uvicorn.Server):
         self.listens.set()
 
 
+def stripped(app: Any, prefix: str) -> Any:
+    """An application behind a proxy that strips a prefix of paths, and serves no others."""
+
+    async def proxy(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            inside = scope["path"].startswith(f"{prefix}/")
+            path = scope["path"].removeprefix(prefix) if inside else "/outside"
+            scope = {**scope, "path": path, "raw_path": path.encode()}
+        await app(scope, receive, send)
+
+    return proxy
+
+
 @contextmanager
-def running(app: FastAPI) -> Iterator[str]:
+def running(app: Any) -> Iterator[str]:
     """Serves the application, gives its URL, and stops it as SIGTERM would."""
     with listen("127.0.0.1", 0) as listener:
         server = _Server(uvicorn.Config(app, http=Protocol, log_level="warning"))

@@ -61,6 +61,7 @@ def test_routes_start_from_molecules_for_sale(planner: httpx.Client) -> None:
 def test_a_search_ends_in_time_or_with_its_client(planner: httpx.Client, service: Service) -> None:
     found = plan(planner, HOPELESS, seconds=1.0)
     assert (found["routes"], found["error"]) == ([], None)
+    assert set(found["missing"]) <= set(found["attempt"]["leaves"])
     with planner.stream("POST", "/v1/plan", json={"smiles": HOPELESS, "seconds": 50.0}) as lines:
         for line in lines.iter_lines():
             if json.loads(line)["expansions"]:

@@ -13,11 +13,13 @@ from tests.server.serving import serving
 
 def test_offers_have_the_names_and_prices_of_the_stock() -> None:
     stock = Stock(["CCO"])
-    stock.add("Nc1ccccc1", "aniline", "3 EUR/g")
+    stock.add("Nc1ccccc1", "aniline", "3 EUR/g", "Cl.Nc1ccccc1")
     with serving(Service({}, Limits(), stock)) as url:
         asked = {"smiles": ["OCC", "c1ccccc1N", "CC", "C("]}
         answer = httpx.post(f"{url}/v1/stock", json=asked).json()
-    assert answer == {"offers": ["", "aniline, 3 EUR/g", None, None]}
+    ethanol = {"name": "", "price": "", "bought": ""}
+    aniline = {"name": "aniline", "price": "3 EUR/g", "bought": "Cl.Nc1ccccc1"}
+    assert answer == {"offers": [ethanol, aniline, None, None]}
 
 
 def test_a_server_without_stock_has_no_offers(client: httpx.Client) -> None:

@@ -163,7 +163,8 @@ class Plan:
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
     first route, if there is one. names, prices: of the molecules to buy, if the stock has them.
     bought: the SMILES, or the InChIKey, of what is bought for such a molecule if it is another one.
-    stopped: why a search without routes ended. missing: the molecules that its best attempt lacked.
+    stopped: why a search without routes ended. attempt: its best one, if it has steps; missing: the
+    molecules that this lacks.
     min_share: the least probability of a route, as a share of the likeliest one's. note: the SMILES
     that was searched for in place of the query, and why; the bonds to keep and to break.
     """
@@ -179,6 +180,7 @@ class Plan:
     bought: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
     missing: tuple[str, ...] = ()
+    attempt: Route | None = None
     error: str | None = None
     min_share: float = 0.0
     note: str = ""
@@ -227,6 +229,7 @@ class Plan:
             "bought": dict(self.bought),
             "stopped": self.stopped or None,
             "missing": list(self.missing),
+            "attempt": None if self.attempt is None else self.attempt.to_json(),
             "min_share": self.min_share,
             "note": self.note or None,
             "error": self.error,

@@ -228,7 +228,9 @@ class Planner:
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
             if answer.error not in (None, ALL_DROPPED):
                 return Plan(number, query, error=answer.error, note=note)
-        bought = [leaf for route in routes for leaf in route.leaves or (target,)]
+        lacked, attempt = ((), None) if routes else _best_attempt(graph)
+        shown = (*routes, attempt) if attempt else routes
+        bought = [leaf for route in shown for leaf in route.leaves or (target,)]
         return Plan(
             number,
             query,
@@ -240,7 +242,8 @@ class Planner:
             prices={leaf: price for leaf in bought if (price := self._stock.price(leaf))},
             bought={leaf: other for leaf in bought if (other := self._stock.bought(leaf))},
             stopped="" if routes else self._why(seconds),
-            missing=() if routes else _missing(graph.root_node, graph)[-1],
+            missing=lacked,
+            attempt=attempt,
             min_share=limits.min_share,
             note=note,
         )
@@ -254,31 +257,41 @@ class Planner:
         return "nothing left to expand"
 
 
-def _missing(node: Any, graph: Any) -> tuple[int, float, tuple[str, ...]]:
-    """What is not for sale of the attempt that lacks least: its number, the cost, the molecules.
+def _best_attempt(graph: Any) -> tuple[tuple[str, ...], Route | None]:
+    """What is not for sale of the attempt that lacks least, and its steps, if it has any."""
+    *_, lacked, steps = _attempt(graph.root_node, graph)
+    route = Route.of(graph.root_mol.smiles, {step.product: step for step in reversed(steps)})
+    return lacked, with_racemates(route) if route.steps else None
 
-    The graph is as for `_ways`.
-    """
+
+#: The number of molecules that are not for sale, the cost, these molecules, and the steps.
+_Attempt = tuple[int, float, tuple[str, ...], tuple[Step, ...]]
+
+
+def _attempt(node: Any, graph: Any) -> _Attempt:
+    """The attempt at a node that lacks least. The graph is as for `_ways`."""
     if node.has_solution:
-        return 0, 0.0, ()
-    found = []
+        return 0, 0.0, (), _ways(node, graph, 1)[0][1]
+    found: list[_Attempt] = []
     for child in graph.successors(node):
-        count, cost, lacked = _missing(child, graph)
+        count, cost, lacked, steps = _attempt(child, graph)
         if not isinstance(node, AndNode):
             is_reaction = isinstance(child, AndNode)
             reaction = (
                 child.reaction if is_reaction else graph._graph.edges[node, child]["reaction"]
             )
             cost -= _step(reaction).log_prob
-        found.append((count, cost, lacked))
+            steps = (*steps, _step(reaction))
+        found.append((count, cost, lacked, steps))
     if isinstance(node, AndNode):
-        lacked = tuple(dict.fromkeys(each for *_, part in found for each in part))
-        return len(lacked), sum(cost for _, cost, _ in found), lacked
+        lacked = tuple(dict.fromkeys(each for *_, part, _ in found for each in part))
+        steps = tuple(step for *_, part in found for step in part)
+        return len(lacked), sum(cost for _, cost, *_ in found), lacked, steps
     if found:
-        return min(found)
+        return min(found, key=lambda attempt: attempt[:3])
     molecules = [node.mol] if hasattr(node, "mol") else sorted(node.mols)
     lacked = tuple(each.smiles for each in molecules if not each.metadata.get("is_purchasable"))
-    return len(lacked), 0.0, lacked
+    return len(lacked), 0.0, lacked, ()
 
 
 #: The log-prob of steps, and the steps; if a molecule has two steps, the first one is used.

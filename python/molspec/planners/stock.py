@@ -91,14 +91,6 @@ class Stock(dict[str, str]):
         bought = self.salts.get(found, found)
         return "" if bought == smiles else bought
 
-    def offer(self, smiles: str) -> str | None:
-        """The name, the price and the SMILES of what is bought, None if it is not for sale."""
-        if smiles not in self:
-            return None
-        bought = self.bought(smiles)
-        about = (self.get(smiles), self.price(smiles), bought and f"bought as {bought}")
-        return ", ".join(filter(None, about))
-
     def is_same(self, smiles: str, other: str) -> bool:
         """Whether two molecules match."""
         return smiles == other or not set(self._keys(smiles)).isdisjoint(self._keys(other))

@@ -127,13 +127,18 @@ class StockBody(BaseModel):
     smiles: Annotated[list[Annotated[str, Field(max_length=1000)]], FailFast(), Field(min_length=1)]
 
 
-class Offers(BaseModel):
-    """For each molecule what is bought, in their order."""
+class Offer(BaseModel):
+    """What is bought for a molecule."""
 
-    offers: Annotated[
-        list[str | None],
-        Field(description='Its name and price, "" if it has none; null if it is not for sale.'),
-    ]
+    name: str
+    price: Annotated[str, Field(description="As the stock has it.")]
+    bought: Annotated[str, Field(description='SMILES or InChIKey; "" if it is this molecule.')]
+
+
+class Offers(BaseModel):
+    """An offer a molecule, in their order; null if it is not for sale."""
+
+    offers: list[Offer | None]
 
 
 class ModelItem(BaseModel):

@@ -16,6 +16,7 @@ from molspec.server.schemas import (
     AnswerList,
     ModelItem,
     Models,
+    Offer,
     Offers,
     PredictBody,
     ScoreBody,
@@ -114,9 +115,12 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             service.limits.check_count("smiles", body.smiles)
 
-        def offer(smiles: str) -> str | None:
-            canonical = canonicalise(smiles)
-            return None if canonical is None else known.offer(canonical)
+        def offer(smiles: str) -> Offer | None:
+            molecule = canonicalise(smiles)
+            if molecule is None or molecule not in known:
+                return None
+            bought = known.bought(molecule)
+            return Offer(name=known.get(molecule), price=known.price(molecule), bought=bought)
 
         return Offers(offers=await service.early(offer, body.smiles))
 

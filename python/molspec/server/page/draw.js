@@ -1,45 +1,81 @@
-// Asks draw_worker.js for drawings, one at a time, and ends it if one takes too long.
+// Drawings by draw_worker.js, one at a time; it is ended if one takes too long.
+
+import { changed, partsOf } from "./work.js";
 
 /** Milliseconds for a drawing. OpenChemLib may lay out a cage of rings for minutes. */
 const LONGEST = 5000;
+/** Milliseconds between two views of the page while drawings are made. */
+const PAUSE = 400;
 
 let worker = null; // a promise
-let last = Promise.resolve(); // the drawing before the next one
-const drawings = new Map(); // promises, by what is drawn
+let last = Promise.resolve(); // the task before the next one
+let waiting = 0; // tasks
+let shownAt = 0;
+const made = new Map(); // by what is drawn
 
-/**
- * SVG of molecules, and of the product that they give, or null, with the changes in colour:
- * { molecules, product }, or { error } if one cannot be drawn. The SMILES need not be canonical.
- */
-export function drawn(texts, product = null) {
+export const isDrawing = () => waiting > 0;
+
+/** Wait until all that has been asked for is drawn. */
+export const allDrawn = () => last;
+
+/** A molecule laid out, { idCode, coordinates } of OpenChemLib; undefined if it cannot be. */
+export const layout = async (smiles) => (await queued({ layout: smiles })).layout;
+
+/** Give the worker a task, keep its result, and show the page anew if others do not follow soon. */
+function queued(message, keep = () => {}) {
+  waiting++;
+  return (last = last.then(async () => {
+    const result = await asked(message);
+    keep(result);
+    waiting--;
+    if (!waiting || performance.now() - shownAt > PAUSE) {
+      shownAt = performance.now();
+      changed();
+    }
+    return result;
+  }));
+}
+
+/** { molecules, product } as SVG, or empty while they are drawn. */
+function drawing(texts, product = null) {
   const key = JSON.stringify([texts, product]);
-  if (!drawings.has(key)) {
-    last = last.then(() => asked({ texts, product }));
-    drawings.set(key, last);
+  if (!made.has(key)) {
+    made.set(key, {});
+    queued({ texts, product }, (result) => made.set(key, result));
   }
-  return drawings.get(key);
+  return made.get(key);
+}
+
+/** SVG, or "", of the molecules of an answer, and of what was asked about, with the changes in colour. */
+export function drawn(step, answer) {
+  const [left, right] = (step.forward ? [step.smiles, answer.canonical] : [answer.canonical, step.smiles]).map(partsOf);
+  const { molecules: before, product } = drawing(left, right.length === 1 ? right[0] : null);
+  const after = right.length === 1 ? [product] : drawing(right).molecules;
+  const [asked, answered] = step.forward ? [before, after] : [after, before];
+  const filled = (drawings, parts) => parts.map((_, index) => drawings?.[index] ?? "");
+  return { queried: filled(asked, step.forward ? left : right), molecules: filled(answered, step.forward ? right : left) };
 }
 
 async function asked(message) {
-  const drawing = await (worker ??= started());
-  if (!drawing) return { error: "OpenChemLib cannot be loaded." };
-  const answer = new Promise((told) => (drawing.onmessage = ({ data }) => told(data)));
+  const drawer = await (worker ??= started());
+  if (!drawer) return {}; // OpenChemLib cannot be loaded: SMILES are shown
+  const answer = new Promise((told) => (drawer.onmessage = ({ data }) => told(data)));
   let timer;
   const late = new Promise((told) => (timer = setTimeout(told, LONGEST)));
-  drawing.postMessage(message);
-  const made = await Promise.race([answer, late]);
+  drawer.postMessage(message);
+  const result = await Promise.race([answer, late]);
   clearTimeout(timer);
-  if (made) return made;
-  drawing.terminate();
+  if (result) return result;
+  drawer.terminate();
   worker = null;
-  return { error: `It takes more than ${LONGEST / 1000} s to draw.` };
+  return {};
 }
 
 /** A worker that has loaded OpenChemLib; null if it cannot. */
 function started() {
-  const made = new Worker(new URL("draw_worker.js", import.meta.url), { type: "module" });
+  const drawer = new Worker(new URL("draw_worker.js", import.meta.url), { type: "module" });
   return new Promise((told) => {
-    made.onmessage = () => told(made);
-    made.onerror = () => told(null);
+    drawer.onmessage = () => told(drawer);
+    drawer.onerror = () => told(null);
   });
 }

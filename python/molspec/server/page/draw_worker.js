@@ -12,13 +12,13 @@ const COLOURS = {
   "rgb(0,0,0)": "currentColor", "rgb(48,80,248)": "#4378f2", "rgb(255,13,13)": "#e64040", "rgb(144,224,80)": "#299959",
   "rgb(31,240,31)": "#299959", "rgb(255,128,0)": "#d97819", "rgb(198,198,44)": "#b8870d", "rgb(166,41,41)": "#b35433", "rgb(148,0,148)": "#9440bf",
 };
-/** Pixels of digits and charges, which OpenChemLib writes smaller. */
-const SMALLEST_TEXT = 11;
-const OPTIONS = { autoCrop: true, autoCropMargin: 8, suppressChiralText: true, suppressESR: true, suppressCIPParity: true, noStereoProblem: true };
+/** Drawings are made smaller by it; no text of one has fewer pixels. OpenChemLib's digits would. */
+const SCALE = 0.85, SMALLEST_TEXT = 11;
+const OPTIONS = { autoCrop: true, autoCropMargin: 8, factorTextSize: 1.05, suppressChiralText: true, suppressESR: true, suppressCIPParity: true, noStereoProblem: true };
 
 function read(smiles) {
   const molecule = Molecule.fromSmiles(smiles);
-  if (molecule.getAllAtoms() > MOST_ATOMS) throw new RangeError(`${molecule.getAllAtoms()} atoms: at most ${MOST_ATOMS} are drawn`);
+  if (molecule.getAllAtoms() > MOST_ATOMS) throw new RangeError(`${molecule.getAllAtoms()} atoms`);
   for (let atom = 0; atom < molecule.getAllAtoms(); atom++) molecule.setAtomMapNo(atom, 0, false);
   molecule.ensureHelperArrays(Molecule.cHelperParities);
   return molecule;
@@ -88,17 +88,35 @@ function svg(molecule, marked = new Set(), first = 0) {
   };
   const places = lines.filter((line) => line.includes('class="event"') && isMarked(line)).map((line) => line.replace(/id=.*?class="event" /, "").replace(/stroke-width="8"/, 'stroke-width="10"').replace('opacity="0"', ""));
   const drawn = lines.filter((line) => /^\s*<(text|line|polygon|circle|path|ellipse|rect)/.test(line) && !line.includes('class="event"'));
-  const coloured = drawn.join("\n").replace(/rgb\([\d,]+\)/g, (colour) => COLOURS[colour] ?? colour).replace(/font-size="([\d.]+)"/g, (_, size) => `font-size="${Math.max(SMALLEST_TEXT, size)}"`);
+  const coloured = drawn.join("\n").replace(/rgb\([\d,]+\)/g, (colour) => COLOURS[colour] ?? colour).replace(/font-size="([\d.]+)"/g, (_, size) => `font-size="${Math.max(SMALLEST_TEXT / SCALE, size)}"`);
   const marks = places.length ? `<g fill="${CHANGED}" stroke="${CHANGED}" opacity=".55">${places.join("")}</g>` : "";
-  return `<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}" font-family="sans-serif" stroke-linecap="round" stroke-linejoin="round">${marks}${coloured}</svg>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="${Math.ceil(SCALE * width)}" height="${Math.ceil(SCALE * height)}" viewBox="${x} ${y} ${width} ${height}" font-family="sans-serif" stroke-linecap="round" stroke-linejoin="round">${marks}${coloured}</svg>`;
 }
 
-self.onmessage = ({ data: { texts, product } }) => {
+/** A molecule's drawing; "" if it is none to OpenChemLib, or too large. */
+function alone(smiles) {
   try {
-    postMessage(draw(texts, product));
-  } catch (error) {
-    postMessage({ error: String(error.message ?? error) });
+    return svg(read(smiles));
+  } catch {
+    return "";
+  }
+}
+
+function answerTo({ texts, product, layout }) {
+  if (layout !== undefined) return { layout: Molecule.fromSmiles(layout).getIDCodeAndCoordinates() };
+  try {
+    return draw(texts, product);
+  } catch {
+    return { molecules: texts.map(alone), product: product && alone(product) };
+  }
+}
+
+self.onmessage = ({ data }) => {
+  try {
+    postMessage(answerTo(data));
+  } catch { // no molecule to OpenChemLib
+    postMessage({});
   }
 };
 draw(["CO"], "CO"); // so that the first drawing takes no longer than others
-postMessage({ ready: true });
+postMessage({}); // it is ready

@@ -1,0 +1,83 @@
+// A step and its answers; below it the steps of the chosen answer's molecules.
+
+import { copy, h, image, percent } from "./dom.js";
+import { drawn } from "./draw.js";
+import { offer } from "./routes.js";
+import { changed, chosenOf, remember, root } from "./work.js";
+
+/** numbers: of the route's steps, by step. predictNext: what a click on a molecule does. */
+export function stepView(step, numbers, predictNext) {
+  const chosen = chosenOf(step);
+  const queried = h("figure", { class: "query" });
+  const point = (answer) => {
+    const drawings = answer?.canonical ? drawn(step, answer).queried : [];
+    queried.replaceChildren(h("div", { class: "molecules" }, ...drawings.map(image).filter(Boolean)), h("code", {}, step.smiles));
+  };
+  point(chosen);
+  const shown = (step.answers ?? []).filter((answer) => step.open || answer === chosen);
+  const hidden = (step.answers?.length ?? 0) - shown.length;
+  const reopen = () => {
+    step.open = true;
+    changed();
+  };
+  const what = step.forward ? "What these molecules give" : step === root() ? "How to make the target" : "How to make this reactant";
+  const number = numbers.get(step);
+  const view = h(
+    "section",
+    { class: "step", "aria-labelledby": step.id },
+    h("h3", { id: step.id, tabindex: -1, "data-name": step.id }, number ? `Step ${number}: ` : null, what, h("small", {}, ` as ${step.model} predicts`)),
+    step.error ? h("p", { class: "error", role: "alert" }, step.error) : null,
+    step.note && step !== root() ? h("p", { class: "note" }, step.note) : null,
+    queried,
+    step.answers || step.error
+      ? h("ol", { class: "answers" }, ...shown.map((answer) => answerView(step, answer, point, predictNext)))
+      : h("p", { class: "waiting" }, "Predicting …"),
+    hidden ? h("button", { type: "button", class: "more", "data-name": `more ${step.id}`, click: reopen }, `${hidden} other ${hidden === 1 ? "answer" : "answers"}`) : null,
+  );
+  const expanded = (chosen?.molecules ?? []).filter((molecule) => molecule.step);
+  if (!expanded.length) return view;
+  return h("div", {}, view, h("div", { class: "children" }, ...expanded.map((molecule) => stepView(molecule.step, numbers, predictNext))));
+}
+
+function answerView(step, answer, point, predictNext) {
+  const rank = step.answers.indexOf(answer);
+  const isChosen = rank === step.chosen;
+  const text = answer.canonical ?? answer.smiles;
+  const choose = () => {
+    remember();
+    step.chosen = rank;
+    changed();
+  };
+  const name = `${step.id} ${rank}`;
+  const drawings = answer.canonical === null ? [] : drawn(step, answer).molecules;
+  return h(
+    "li",
+    { class: isChosen ? "answer chosen" : "answer", pointerenter: () => point(answer), focusin: () => point(answer), pointerleave: () => point(chosenOf(step)) },
+    h(
+      "div",
+      { class: "share" },
+      h("b", {}, `${rank + 1}.  ${percent(answer.log_prob)}`),
+      h("button", { type: "button", "data-name": `copy ${name}`, title: "Copy SMILES", click: (event) => copy(text, event.target) }, "Copy"),
+      h("button", { type: "button", "data-name": `choose ${name}`, "aria-pressed": String(isChosen), click: choose }, isChosen ? "In the route" : "Use in route"),
+    ),
+    h("div", { class: "track" }, h("i", { style: `width:${percent(answer.log_prob).replace(" ", "")}` })),
+    answer.canonical === null
+      ? h("p", { class: "error" }, answer.finished ? "not a molecule to RDKit" : "unfinished")
+      : h("div", { class: "molecules" }, ...answer.molecules.map((molecule, index) => moleculeView(molecule, drawings[index], `${name} ${index}`, () => predictNext(step, answer, molecule)))),
+    answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${percent(answer.check)}`),
+    answer.racemic?.length ? h("p", { class: "check" }, `Racemic or unspecified: ${answer.racemic.join(", ")}`) : null,
+    answer.gives ? h("p", { class: "check" }, `First answer instead: ${percent(answer.gives.log_prob)}`, h("code", {}, answer.gives.smiles)) : null,
+    h("code", {}, text),
+  );
+}
+
+function moleculeView(molecule, svg, name, click) {
+  const sale = molecule.sale && ["for sale", offer(molecule.sale)].filter(Boolean).join(": ");
+  const label = `Predict from ${molecule.smiles}`;
+  return h(
+    "button",
+    { type: "button", class: molecule.step ? "molecule expanded" : "molecule", "data-name": name, "aria-label": [label, sale].filter(Boolean).join(", "), title: label, click },
+    image(svg) ?? h("code", {}, molecule.smiles),
+    sale ? h("small", { class: "sale" }, sale) : null,
+  );
+}

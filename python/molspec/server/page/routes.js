@@ -1,0 +1,69 @@
+// Routes side by side: their steps, their probability, what they cost and what must be bought.
+
+import { h, percent } from "./dom.js";
+import { reactions } from "./work.js";
+
+/** What a chemist compares of a route. Molecules to buy are those that no step of it makes. */
+export function facts(route) {
+  const found = [...new Map(reactions(route).map((each) => [each.number, each])).values()];
+  const leaves = new Map();
+  for (const { step, answer } of found) {
+    for (const each of step.forward ? [] : answer.molecules) if (!each.step) leaves.set(each.smiles, each);
+  }
+  return {
+    steps: found.length,
+    row: inARow(route),
+    logProb: found.reduce((sum, { answer }) => sum + answer.log_prob, 0),
+    leaves: [...leaves.values()],
+    cost: cost([...leaves.values()]),
+  };
+}
+
+/** The most steps in a row. */
+function inARow(step) {
+  const answer = step?.answers?.[step.chosen];
+  return answer?.canonical ? 1 + Math.max(0, ...answer.molecules.map((each) => inARow(each.step))) : 0;
+}
+
+const PRICE = /^([^\d.,]*)(\d+(?:\.\d+)?)([^\d.,]*)$/;
+
+/** The sum of the prices, which are text, if they are of one currency and unit; "" if there is none. */
+function cost(leaves) {
+  const prices = leaves.map((each) => each.sale?.price).filter(Boolean);
+  if (!prices.length) return "";
+  const read = prices.map((price) => PRICE.exec(price));
+  if (read.some((each) => !each || each[1] !== read[0][1] || each[3] !== read[0][3])) return "prices of several units";
+  const sum = Number(read.reduce((total, each) => total + Number(each[2]), 0).toFixed(2));
+  const unknown = leaves.length - prices.length;
+  return `${read[0][1]}${sum}${read[0][3]}${unknown ? `, and ${unknown} without a price` : ""}`;
+}
+
+/** What is sold as a molecule, in words. */
+export const offer = ({ name, price, bought }) => [name, price, bought && `bought as ${bought}`].filter(Boolean).join(", ");
+
+/** The facts of a route as a list of terms. */
+export function factsView(route) {
+  const { steps, row, logProb, leaves, cost: sum } = facts(route);
+  const term = (name, ...values) => [h("dt", {}, name), ...values.map((value) => h("dd", {}, value))];
+  const buy = leaves.filter((each) => each.sale);
+  const lacked = leaves.filter((each) => each.sale === null);
+  const unknown = leaves.filter((each) => each.sale === undefined);
+  const item = (each) => h("li", {}, h("code", {}, each.smiles), each.sale && offer(each.sale) ? h("span", {}, offer(each.sale)) : null);
+  const list = (name, molecules, kind) => (molecules.length ? term(name, h("ul", { class: kind }, ...molecules.map(item))) : []);
+  return h(
+    "dl",
+    { class: "facts" },
+    ...term("Steps", row < steps ? `${steps}, ${row} in a row` : `${steps}`),
+    ...term("Probability", percent(logProb)),
+    ...(sum ? term("Prices, summed", sum) : []),
+    ...list("Buy", buy, "buy"),
+    ...list("Not for sale", lacked, "lacked"),
+    ...list("Start from", unknown, "unknown"),
+  );
+}
+
+/** A route of several, and a button that shows it. */
+export function routeCard(route, index, isShown, choose) {
+  const attributes = { type: "button", "data-name": `route ${index}`, "aria-pressed": String(isShown), click: choose };
+  return h("article", { class: isShown ? "card shown" : "card" }, h("button", attributes, `Route ${index + 1}`), factsView(route));
+}

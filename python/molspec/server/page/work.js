@@ -1,0 +1,127 @@
+// What the page holds: routes, one of which is shown, and what was before, for undo.
+//
+// A route is its first step. A step is one molecule, or several, and the answers for it:
+// { smiles, model, forward, answers, chosen, error, note, planned }. An answer has its molecules,
+// { smiles, sale, step }, each of which may have a step of its own. The steps of chosen answers are
+// the route. sale: { name, price, bought } if it is for sale, null if not, undefined if nobody knows.
+
+import { $ } from "./dom.js";
+import { models } from "./server.js";
+
+export const work = { routes: [], shown: 0, past: [] };
+let numbered = 0; // steps, for their names in the document
+let listener = () => {};
+
+export const onChange = (function_) => (listener = function_);
+/** Say that something is to be shown anew. */
+export const changed = () => listener();
+
+export const root = () => work.routes[work.shown] ?? null;
+export const chosenOf = (step) => step.answers?.[step.chosen];
+export const partsOf = (smiles) => smiles.split(/[.>]+/).filter(Boolean);
+
+export const newStep = (smiles, model, count) => ({
+  id: `step-${++numbered}`, smiles, model, count, forward: models.get(model)?.task === "product",
+  answers: null, chosen: 0, open: true, error: "", note: "",
+});
+
+/** An answer of the server. */
+export const newAnswer = (prediction) => ({
+  smiles: prediction.smiles, canonical: prediction.canonical, log_prob: prediction.log_prob, finished: prediction.finished,
+  molecules: partsOf(prediction.canonical ?? "").map((smiles) => ({ smiles, step: null })),
+});
+
+/** The reactions of a route, { step, answer, left, right, number }, in the order of the laboratory. */
+export function reactions(step) {
+  const found = [];
+  const add = (each) => {
+    const answer = chosenOf(each);
+    if (!answer?.canonical) return;
+    const [left, right] = each.forward ? [each.smiles, answer.canonical] : [answer.canonical, each.smiles];
+    const own = { step: each, answer, left, right };
+    if (each.forward) found.push(own);
+    for (const molecule of answer.molecules) if (molecule.step) add(molecule.step);
+    if (!each.forward) found.push(own);
+  };
+  add(step);
+  const numbers = new Map(); // a molecule that is needed twice is made once
+  for (const each of found) {
+    const text = `${each.left}>>${each.right}`;
+    each.number = numbers.get(text) ?? numbers.set(text, numbers.size + 1).get(text);
+  }
+  return found;
+}
+
+// ---- As JSON
+
+/** A step without what belongs to this page alone. */
+export function plain(step) {
+  const { smiles, model, count, forward, open, error, note, planned } = step;
+  return {
+    smiles, model, count, forward, open, error, note, planned,
+    answers: step.answers?.map((answer, rank) => ({
+      ...answer,
+      chosen: rank === step.chosen,
+      molecules: answer.molecules.map((each) => ({ ...each, step: each.step && plain(each.step) })),
+    })) ?? null,
+  };
+}
+
+/** A step as `plain` made it. Throws TypeError for anything else. */
+export function revive(saved) {
+  const is = (value, kind) => { if (typeof value !== kind) throw new TypeError(`${value} is no ${kind}`); };
+  is(saved.smiles, "string");
+  is(saved.model, "string");
+  const step = newStep(saved.smiles, saved.model, saved.count ?? Number($("count").value));
+  Object.assign(step, { forward: Boolean(saved.forward), error: saved.error ?? "", note: saved.note ?? "", open: Boolean(saved.open), planned: Boolean(saved.planned) });
+  step.chosen = Math.max(0, (saved.answers ?? []).findIndex((answer) => answer.chosen));
+  step.answers = saved.answers?.map(({ chosen, ...answer }) => {
+    is(answer.log_prob, "number");
+    for (const each of answer.molecules) is(each.smiles, "string");
+    return { ...answer, molecules: answer.molecules.map((each) => ({ ...each, step: each.step && revive(each.step) })) };
+  }) ?? null;
+  return step;
+}
+
+export const written = () => ({ shown: work.shown, routes: work.routes.map(plain) });
+
+/** Hold the routes of `written`. */
+export function read({ routes, shown }) {
+  const revived = routes.map(revive); // before anything changes
+  Object.assign(work, { routes: revived, shown: shown in revived ? shown : 0 });
+}
+
+// ---- Undo, and work that outlives the page
+
+const MOST_PAST = 20;
+
+/** Note the routes as they are, before a change. */
+export const remember = () => (work.past = [...work.past.slice(1 - MOST_PAST), JSON.stringify(written())]);
+
+export const undo = () => read(JSON.parse(work.past.pop()));
+
+const FIELDS = { smiles: "value", model: "value", count: "value", salts: "checked" };
+
+export function keep() {
+  const form = Object.fromEntries(Object.entries(FIELDS).map(([id, property]) => [id, $(id)[property]]));
+  const text = JSON.stringify({ form, past: work.past, ...written() });
+  try {
+    sessionStorage.setItem("work", text); // of this tab
+    localStorage.setItem("work", text); // of the last one
+  } catch { // there is no room, or storage is forbidden: the page works without
+  }
+}
+
+/** Hold the work of this tab, or of the last one. */
+export function restore() {
+  let kept = null;
+  try {
+    kept = JSON.parse(sessionStorage.getItem("work") ?? localStorage.getItem("work"));
+    if (kept) read(kept);
+  } catch { // as none
+    return;
+  }
+  if (!kept) return;
+  for (const [id, property] of Object.entries(FIELDS)) if (id !== "model" || models.has(kept.form.model)) $(id)[property] = kept.form[id];
+  work.past = kept.past;
+}
