@@ -46,7 +46,7 @@ def test_prepared_data_trains_a_model_that_trains_further(tmp_path: Path) -> Non
     budget = ("--steps", 3, "--config", settings, "--device", "cpu", "--anyway")
     status, printed = run("train", "--data", data, "--output", first, *budget)
     assert status == 0
-    assert printed.startswith("3 steps in")
+    assert "3 steps in" in printed
     assert checkpoints.read(first / "model").spec.d_model == 16
 
     same_vocabulary = ("--vocabulary", first / "model")
