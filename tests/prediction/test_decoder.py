@@ -1,7 +1,6 @@
 """The decoder under many requests: every answer equals the one from `predict`, to the bit."""
 
 import random
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -190,19 +189,3 @@ def test_threads_may_share_a_decoder(model: Model) -> None:
         if request not in known:
             known[request] = predicted(model, request)
         assert answered[ticket] == known[request]
-
-
-def test_threads_may_resolve_more_options_than_are_cached(model: Model) -> None:
-    option_sets = [PredictOptions(max_length=length) for length in range(1, 201)]
-
-    def resolve(_: int) -> None:
-        for options in option_sets * 10:
-            assert model.decode_config(options).max_length == options.max_length
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(resolve, range(8))) == [None] * 8
-    finally:
-        sys.setswitchinterval(interval)

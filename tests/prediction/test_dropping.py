@@ -103,14 +103,6 @@ def test_merged_answer_keeps_its_tolerated_count() -> None:
     assert (merged.smiles, merged.tolerated) == ("CCO", 2)
 
 
-def test_invalid_options_are_refused(model: Model) -> None:
-    with pytest.raises(ValueError, match="drafter is 'windows': beam 'exact' takes"):
-        PredictOptions(drop_invalid=True, drafter="windows")
-    assert PredictOptions(drop_invalid=True, drafter="windows", max_beam_factor=1).drops
-    with pytest.raises(ValueError, match=r"are dropped, unless max_beam_factor is 1$"):
-        PredictOptions(drop_invalid=True, verification="relaxed")
-
-
 def test_a_list_of_which_nothing_is_left_says_so_everywhere() -> None:
     model = Model(tiny.checkpoint(1))
     found = model.predict(["CCO", "junk"], 2, max_length=1, max_beam_factor=1, **DROPPING)

@@ -58,36 +58,6 @@ def test_requested_drafter_is_chosen() -> None:
     assert chosen("cpu", n_best=10, drafter="tree") == lookahead(10)
 
 
-EXACT = "beam 'exact' takes 'none', 'tree', 'heads', 'spec', a LookAhead"
-GREEDY = "greedy decoding takes 'none', 'windows', 'tree', 'heads', 'spec' or a Drafter"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_best": 3, "drafter": "windows"}, f"drafter is 'windows': {EXACT}"),
-        ({"n_best": 3, "drafter": TreeDraft()}, EXACT),
-        ({"drafter": LookAhead(5)}, GREEDY),
-        (
-            {"n_best": 3, "beam": "standard", "drafter": "tree"},
-            "drafter is 'tree': beam 'standard' takes 'none'",
-        ),
-        (
-            {"n_best": 3, "beam": "sbs", "drafter": "tree"},
-            "'tree': beam 'sbs' takes 'none', 'windows', 'heads', 'spec' or a Drafter",
-        ),
-        ({"drafter": 7}, r"drafter is 7: expected one of none, windows, tree, heads, spec, "),
-        ({"drafter": "heads?"}, r"drafter is 'heads\?': expected one of none, windows, tree"),
-        ({"n_best": 3, "beam_size": 2}, "beam_size is 2: expected at least n_best 3"),
-        ({"beam": "sbs", "finished": "separate"}, "finished is 'separate': .* beam 'sbs'"),
-        ({"n_best": 3, "draft_length": 5}, "draft_length is 5"),
-    ],
-)
-def test_unsuitable_combinations_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PredictOptions(**options)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("kernels", "decoder_bytes", "widest"),
     [

@@ -176,12 +176,7 @@ def test_other_spellings_are_distinct_and_of_the_same_molecule(smiles: str) -> N
 
 
 def test_invalid_options_are_refused(model: Model) -> None:
-    for merging in ({"augmentations": 2}, {"merge_duplicates": True}):
-        with pytest.raises(ValueError, match=r"^length_penalty is 0\.5: expected 0 where answers"):
-            model.predict(["C"], n_best=2, length_penalty=0.5, **merging)
     with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
         model.predict(["C"], augmentations=2, canonical_queries=False)
-    with pytest.raises(ValueError, match=r"augment_below is 0\.5: expected augmentations above 1"):
-        model.predict(["C"], augment_below=0.5)
     with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
         tiny.model().predict(["C"], augmentations=2)

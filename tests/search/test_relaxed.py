@@ -119,22 +119,6 @@ def test_judge_decides_which_drafts_are_accepted(model: Model) -> None:
         assert ((results[0].predictions[0].tolerated or 0) > 0) == accepted
 
 
-def test_invalid_options_are_refused(model: Model) -> None:
-    for options, message in (
-        ({"n_best": 2}, "verification is 'relaxed': expected it with greedy decoding"),
-        ({"samples": 2}, "verification is 'relaxed': expected it with greedy decoding"),
-        (
-            {"judge": "drafter", "drafter": "windows"},
-            "judge is 'drafter': expected a drafter that knows probabilities, not 'windows'",
-        ),
-    ):
-        with pytest.raises(ValueError, match=f"^{message}"):
-            model.predict(["CC"], **{**RELAXED, **options})  # type: ignore[arg-type]
-    for name, value in (("beta", 5), ("tau", 2.0), ("judge", "drafter")):
-        with pytest.raises(ValueError, match=f"^{name} is .*: expected verification='relaxed'"):
-            model.predict(["CC"], **{name: value})
-
-
 def test_decode_returns_the_tolerated_count(model: Model, small: ModelDraft) -> None:
     ids = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC(=O)O"), EOS]
     special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}

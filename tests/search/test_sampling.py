@@ -186,24 +186,6 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
             assert each.log_prob == pytest.approx(merged_log_prob, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_best": 2}, "n_best is 2: expected 1, it cannot be combined"),
-        ({"beam_size": 3}, "beam_size is 3: expected None, it cannot be combined"),
-        ({"beam": "exact"}, "beam is 'exact': expected None, it cannot be combined"),
-        ({"length_penalty": 1.0}, "length_penalty is 1.0: expected 0.0, it cannot be combined"),
-        ({"finished": "separate"}, "finished is 'separate': expected .* combined with samples"),
-        ({"augmentations": 2}, "augmentations is 2: expected .* combined with samples"),
-        ({"samples": None, "temperature": 0.5}, "temperature is 0.5: expected samples with it"),
-        ({"samples": None, "seed": 1}, "seed is 1: expected samples with it"),
-        ({"samples": None, "top_p": 0.5}, "top_p is 0.5: expected samples with it"),
-    ],
-)
-def test_invalid_options_are_refused(model: Model, options: Any, message: str) -> None:
-    refused(f"^{message}", model.predict, [QUERY], **{"samples": 3, **options})
-
-
 def test_invalid_native_options_are_refused() -> None:
     for options, message in (
         ({"temperature": 0.0}, "temperature is 0: expected a number above 0"),
