@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from molspec.checkpoints import CheckpointError, convert, read
-from molspec.checkpoints.bundled import locate
 from tests.refusals import refused
 
 
@@ -27,11 +26,6 @@ def test_convert_writes_lightning_checkpoint_as_folder(
         expected = weight.half() if dtype else weight
         assert torch.equal(after.weights[name], expected)
         assert torch.equal(written.weights[name], expected)
-
-
-def test_convert_keeps_the_dtype_in_which_a_model_runs(tmp_path: Path) -> None:
-    convert(locate("retro"), tmp_path / "mine", "float32")
-    assert read(tmp_path / "mine").runs_in == {"cpu": "int8", "cuda": "bfloat16"}
 
 
 def test_convert_sets_the_task(source: Path, tmp_path: Path) -> None:

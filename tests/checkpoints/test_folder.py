@@ -187,6 +187,10 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     ),
     (in_json("config.json", spec=None), "config.json has no spec"),
     (
+        in_json("config.json", runs_in="int8"),
+        "config.json says runs_in 'int8': expected a dtype by device",
+    ),
+    (
         in_json("config.json", aligned="yes"),
         "config.json says aligned 'yes': expected true or false",
     ),

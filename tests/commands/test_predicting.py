@@ -156,27 +156,19 @@ def test_a_repeated_command_predicts_nothing(run: Run, loaded: Loaded, tmp_path:
     assert (tmp_path / "out.csv").read_bytes() == before
 
 
-def test_a_job_begun_in_another_dtype_resumes_in_it_alone(
+def test_a_job_names_its_dtype_and_resumes_in_it_alone(
     run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
-    command = ("predict", "CO", "-o", str(tmp_path / "out.csv"))
+    command = ("predict", "CO", "-o", str(tmp_path / "page.html"))
     assert run(*command) == 0
     loaded["model"].runs_in = "int8"
     assert run(*command) == 2
     assert "dtype is 'int8', but" in run.err
-    assert "'float32'" in run.err
     assert run(*command, "--dtype", "float32") == 0
     assert "nothing was left to do" in run.err
-
-
-def test_the_page_names_the_dtype_in_which_the_model_ran(
-    run: Run, loaded: Loaded, tmp_path: Path
-) -> None:
-    loaded["model"].runs_in = "int8"
-    page = tmp_path / "page.html"
     for flags, dtype in (((), "int8"), (("--dtype", "bfloat16"), "bfloat16")):
-        assert run("predict", "CO", "-o", str(page), "--overwrite", *flags) == 0
-        assert f"Answered by product, {dtype}," in page.read_text()
+        assert run(*command, "--overwrite", *flags) == 0
+        assert f"Answered by product, {dtype}," in (tmp_path / "page.html").read_text()
 
 
 def test_resuming_with_other_settings_or_queries_is_refused(
@@ -306,26 +298,22 @@ def test_answers_are_distinct_molecules_unless_raw(run: Run) -> None:
 def test_a_long_job_gives_one_hint_at_processes(
     run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "usable_cores", lambda: 8)
-    queries, table = tmp_path / "queries.smi", tmp_path / "table.csv"
-    queries.write_text("CO.CN\n" * 7)
-    table.write_text("src,tgt\nCO.CN,C\nCO,C\n")
-    predict, evaluate = ("predict", "-i", str(queries)), ("evaluate", str(table))
-    for seconds, command, hints in (
-        (0.0, predict, 1),
-        (0.0, evaluate, 1),
-        (0.0, (*predict, "--processes", "2"), 0),
-        (1e9, predict, 0),
+    (tmp_path / "table.csv").write_text("src,tgt\nCO.CN,C\nCO,C\n")
+    predict = ("predict", "CO.CN", "CO")
+    evaluate = ("evaluate", str(tmp_path / "table.csv"))
+    for command, seconds, cores, device, hints in (
+        (predict, 0.0, 8, "cpu", 1),
+        (evaluate, 0.0, 8, "cpu", 1),
+        ((*predict, "--processes", "2"), 0.0, 8, "cpu", 0),
+        (predict, 1e9, 8, "cpu", 0),
+        (predict, 0.0, 1, "cpu", 0),
+        (predict, 0.0, 8, "cuda", 0),
     ):
         monkeypatch.setattr(jobs, "_LONG", seconds)
+        monkeypatch.setattr(workers, "usable_cores", lambda cores=cores: cores)
+        loaded["model"].device = device
         assert run(*command) == 0
         assert run.err.count("hint: --processes all uses all 8 cores") == hints
-    monkeypatch.setattr(jobs, "_LONG", 0.0)
-    for device, cores in (("cuda", 8), ("cpu", 1)):
-        monkeypatch.setattr(loaded["model"], "device", device)
-        monkeypatch.setattr(workers, "usable_cores", lambda cores=cores: cores)
-        assert run(*predict) == 0
-        assert "--processes" not in run.err
 
 
 def test_names_of_molecules_are_not_looked_up(run: Run) -> None:

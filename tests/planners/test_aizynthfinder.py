@@ -56,7 +56,6 @@ def finder(
                 "molspec": {
                     "type": "molspec.planners.aizynthfinder.ExpansionStrategy",
                     "model": "retro",
-                    "dtype": "int8",
                     "n_best": 5,
                     **kwargs,
                 }

@@ -281,7 +281,6 @@ def test_a_search_of_syntheseus_solves_targets_and_saves_graphs(tmp_path: Path) 
             f"inventory_smiles_file={STOCK}",
             f"results_dir={tmp_path}",
             f"limit_reaction_model_calls={EXPANSIONS}",
-            "model_kwargs.dtype=int8",
             "num_top_results=5",
             "num_routes_to_plot=0",
             "use_gpu=false",
@@ -320,7 +319,6 @@ def test_an_evaluation_of_syntheseus_reports_accuracies(tmp_path: Path, retro: M
     arguments = [
         f"data_dir={folder}",
         f"results_dir={tmp_path}",
-        "model_kwargs.dtype=int8",
         "num_top_results=5",
         "num_gpus=0",
         "print_idxs=[1,5]",
