@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,35 +13,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "dark": {"viewport": {"width": 1366, "height": 768}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
 }
-#: Pairs of texts, or of a text and a drawing, that lie over each other; texts of less than 11
-#: pixels; and pixels by which the page is wider than its window.
-_FAULTS = """() => {
-  const [boxes, small] = [[], []];
-  const add = (name, r, inset) => r.width > 1 && boxes.push(
-    { name, left: r.left + inset, right: r.right - inset,
-      top: r.top + inset, end: r.bottom - inset });
-  const drawings = document.querySelectorAll("svg.drawing");
-  for (const each of drawings) add("drawing", each.getBoundingClientRect(), 4);
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
-    const parent = node.parentElement;
-    const text = node.data.trim();
-    if (!text || /style|script/i.test(parent.tagName) || !parent.getClientRects().length) continue;
-    if (parent.closest(".unseen, select, [hidden]")) continue;
-    const scale = parent.ownerSVGElement ? parent.getScreenCTM().a : 1;
-    const size = scale * parseFloat(getComputedStyle(parent).fontSize);
-    if (size < 10.99) small.push(`${text}: ${size}`);
-    if (parent.closest("svg.drawing")) continue; // of one atom: they touch
-    const range = document.createRange();
-    range.selectNodeContents(node);
-    for (const rect of range.getClientRects()) add(text.slice(0, 30), rect, 0);
-  }
-  const common = (a, b, from, to) => Math.min(a[to], b[to]) - Math.max(a[from], b[from]);
-  const over = boxes.flatMap((a, index) => boxes.slice(index + 1)
-    .filter((b) => common(a, b, "left", "right") > 2 && common(a, b, "top", "end") > 3)
-    .map((b) => `${a.name} over ${b.name}`));
-  return { over, small, wider: Math.max(0, document.documentElement.scrollWidth - innerWidth) };
-}"""
+_FAULTS = Path(__file__).with_name("faults.js").read_text()
 
 
 def faults(page: Any) -> dict[str, Any]:
@@ -56,7 +29,9 @@ def opened(
 
     posted: gets the addresses that the page sends something to.
     """
-    context = browser.new_context(accept_downloads=True, **LOOKS[look], **options)
+    context = browser.new_context(
+        accept_downloads=True, **LOOKS.get(look, LOOKS["light"]), **options
+    )
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     errors: list[str] = []

@@ -22,10 +22,6 @@ def test_offers_have_the_names_and_prices_of_the_stock() -> None:
     assert answer == {"offers": [ethanol, aniline, None, None]}
 
 
-def test_a_server_without_stock_has_no_offers(client: httpx.Client) -> None:
-    assert client.post("/v1/stock", json={"smiles": ["CCO"]}).status_code == 404
-
-
 @pytest.mark.parametrize("smiles", [[], ["C"] * 21, ["C" * 1001], "CCO", [1]])
 def test_wrong_molecules_are_refused(smiles: Any) -> None:
     with serving(Service({}, Limits(queries=20), Stock(["C"]))) as url:

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import sys
 import time
@@ -13,6 +14,7 @@ import molspec
 from molspec import PredictOptions
 from molspec.files import FORMATS, OutputContext, Query, predict, prepare_query
 from molspec.prediction.results import ALL_DROPPED
+from molspec.server.limits import Limits
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 from tests import tiny
@@ -341,6 +343,20 @@ def test_rdkit_work_does_not_block_the_event_loop(
         may_continue.set()
         (result,) = slow_request.result().json()["results"]
     assert result["error"] == "not answered within 0.2 s"
+
+
+def test_the_event_loop_runs_between_two_pieces() -> None:
+    """If pieces queued in the thread, the event loop could not run between them."""
+    service = Service({}, Limits())
+
+    def queue_size(_: int) -> int:
+        time.sleep(0.001)
+        return service.texts._work_queue.qsize()
+
+    async def run_pieces() -> list[list[int]]:
+        return await asyncio.gather(*(service.in_pieces(queue_size, [0, 1]) for _ in range(9)))
+
+    assert asyncio.run(run_pieces()) == [[0, 0]] * 9
 
 
 def test_the_models_of_the_server_are_listed(client: httpx.Client) -> None:
