@@ -25,6 +25,29 @@ def lost(item: int) -> int:
     return -item
 
 
+def test_workers_beside_another_interpreter_are_refused() -> None:
+    """CPython's fork waits there for the other interpreter, in the child, forever."""
+    script = """
+from contextlib import suppress
+from importlib import import_module
+from molspec.common.workers import in_processes
+for name in ("_interpreters", "_xxsubinterpreters"):
+    with suppress(ImportError):
+        python = import_module(name)
+first = list(in_processes(lambda items: items, [1, 2], 2, None))
+other = python.create()
+with suppress(RuntimeError):
+    print(list(in_processes(lambda items: items, [1, 2], 2, None)))
+python.destroy(other)
+assert list(in_processes(lambda items: items, [1, 2], 2, None)) == first
+print("refused")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "refused\n"
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("size", [0, 1, 7, 500])
 def test_results_come_in_the_order_of_the_items(count: int, size: int) -> None:

@@ -17,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from math import ceil
 from multiprocessing.connection import Connection, Pipe, wait
 from numbers import Integral
@@ -219,10 +220,22 @@ class _Pool(Generic[ItemT, ResultT]):
         self._template.close()
 
 
+def _check_alone() -> None:
+    """Raise RuntimeError if Python has several interpreters: a forked child waits for them."""
+    for name in ("_interpreters", "_xxsubinterpreters"):  # from 3.13 on, before
+        with suppress(ImportError):
+            if (count := len(import_module(name).list_all())) > 1:
+                raise RuntimeError(
+                    f"{count} interpreters are in this process: expected one, since a process that "
+                    "is forked beside others hangs; close them, or take processes 1"
+                )
+
+
 class _Template(Generic[ItemT, ResultT]):
     """The process that forks workers. It leads a process group, apart from terminal signals."""
 
     def __init__(self, work: Work[ItemT, ResultT]) -> None:
+        _check_alone()
         self._control, theirs = socket.socketpair()
         gc.collect()
         gc.freeze()  # a collection would write to every object, and so copy its page
