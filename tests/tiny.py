@@ -99,9 +99,12 @@ def with_heads(spec: HeadsSpec = HEADS, seed: int = 0) -> Checkpoint:
     return replace(base, heads=HeadsWeights(spec, weights))
 
 
-def drafting_model(dtype: str = "float32") -> Model:
-    """The tiny model with an n-gram model of the queries, so that some drafts are accepted."""
+def ngram() -> bytes:
+    """An n-gram model of the queries, so that some drafts are accepted."""
     sources = [VOCABULARY.encode(query) for query in QUERIES]
     pairs = list(zip(sources, sources, strict=True))
-    ngram = build_ngram(VOCABULARY, pairs, min_gain=0.0, rewrites=False)
-    return Model(replace(checkpoint(), ngram=ngram), dtype)
+    return build_ngram(VOCABULARY, pairs, min_gain=0.0, rewrites=False)
+
+
+def drafting_model(dtype: str = "float32") -> Model:
+    return Model(replace(checkpoint(), ngram=ngram()), dtype)
