@@ -86,19 +86,7 @@ def read_table(
 
     Raises ValueError if there is no such column.
     """
-    peeked = list(islice(rows, 1))
-    by_content = task is not None and all(side.name is None for side in sides)
-    column, header = column_of_reactions(peeked) if by_content else None, list[str]()
-    indices: list[int | None] = []
-    if column is None:
-        header = [name.strip() for _, names in peeked for name in names]
-        try:
-            indices, peeked = [side.index(where, header) for side in sides], []
-        except ValueError:
-            peeked = list(islice(rows, PEEKED_ROWS)) if by_content else []
-            if (column := column_of_reactions(peeked)) is None:
-                raise
-    indices = indices or [column] * len(sides)
+    header, indices, rows = _find_sides(where, rows, sides, task)
     is_usual = task == "product" and sides[0].name is None
     reagents = reagents_column(header, indices[0]) if is_usual else None
     indices += [other.index(where, header) for other in others]
@@ -114,7 +102,25 @@ def read_table(
         ]
 
     names = ("" if at is None else header[at] if header else f"{at + 1}" for at in indices)
-    return [*names], (found(cells) for _, cells in chain(peeked, rows))
+    return [*names], (found(cells) for _, cells in rows)
+
+
+def _find_sides(
+    where: Path | str, rows: Iterator[NumberedRow], sides: Sequence[Column], task: Task | None
+) -> tuple[list[str], list[int | None], Iterator[NumberedRow]]:
+    """The header of a table, the places of `sides`, and the rows below it; see `read_table`."""
+    by_content = task is not None and all(side.name is None for side in sides)
+    first = next(rows, (0, []))
+    if by_content and (column := column_of_reactions([first])) is not None:
+        return [], [column] * len(sides), chain([first], rows)
+    header = [name.strip() for name in first[1]]
+    try:
+        return header, [side.index(where, header) for side in sides], rows
+    except ValueError:
+        peeked = list(islice(rows, PEEKED_ROWS)) if by_content else []
+        if (column := column_of_reactions(peeked)) is None:
+            raise
+        return header, [column] * len(sides), chain(peeked, rows)
 
 
 def reagents_column(header: Sequence[str], reactants: int | None) -> int | None:
