@@ -160,7 +160,7 @@ class Arrow:
         return iter(self.columns)
 
 
-@pytest.mark.parametrize("table", [Frame(), Arrow()])
+@pytest.mark.parametrize("table", [Frame(), Arrow(), {"id": [1], "SMILES": ["CCO"]}])
 def test_a_table_is_refused_and_its_column_named(model: Model, table: Any) -> None:
     expected = rf"queries is a {type(table).__name__} of id, SMILES.*queries\['SMILES'\]"
     for call in (model.predict, model.predict_stream, lambda each: model.log_probs(each, ["C"])):

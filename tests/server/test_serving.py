@@ -252,7 +252,7 @@ def _answers(url: str) -> bool:
         ("--model retro --model retro", "--model names 'retro' twice"),
         ("--model gone", "no model 'gone'"),
         ("--model retro+gone", "no model 'gone'"),
-        ("--max-queries 0", "the limit queries is 0: expected more than 0"),
+        ("--max-queries 0", "max_queries is 0: expected a whole number of at least 1"),
         ("--api-key-file /dev/null", "/dev/null holds no key: expected one a line"),
         ("--api-key-file /no/such", "/no/such: No such file or directory"),
         ("--dtype float8", "dtype"),

@@ -328,10 +328,10 @@ def test_rdkit_work_does_not_block_the_event_loop(
     """Threads remove salts and write results; their time counts towards the time limit."""
     has_begun, may_continue = Event(), Event()
 
-    def prepare_slowly(query: Query, main: bool) -> Query:
+    def prepare_slowly(query: Query, *how: bool) -> Query:
         has_begun.set()
         assert may_continue.wait(60)
-        return prepare_query(query, main)
+        return prepare_query(query, *how)
 
     monkeypatch.setattr(sys.modules[Service.__module__], "prepare_query", prepare_slowly)
     body = {"model": "retro", "queries": ["CN.Cl"], "seconds": 0.2}

@@ -272,6 +272,8 @@ def test_other_spellings_of_rings_and_hydrogen_are_read(query: str, expected: st
 @pytest.mark.parametrize("text", ["InChI=1S/CH4/h1H4", "VNWKTOKETHGBQD-UHFFFAOYSA-N"])
 def test_inchi_is_refused_by_name(text: str) -> None:
     refused(InvalidSmilesError, "not SMILES but InChI", canonical_query, text)
+    # RDKit reads [#6] as an atom without hydrogens.
+    refused(InvalidSmilesError, "not SMILES but SMARTS", canonical_query, "[#6:1](=O)[OH]")
 
 
 @pytest.mark.parametrize(

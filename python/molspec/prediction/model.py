@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -323,9 +323,11 @@ _DEFAULTS = PredictOptions()
 def check_several(name: str, values: Iterable[object], expected: str = "SMILES") -> None:
     """Raise ValueError for a string, whose characters would be queries, and for None.
 
-    Raises TypeError for a table of pandas, polars or pyarrow, whose columns would be queries.
+    Raises TypeError for a table of pandas, polars or pyarrow, or a dict, whose columns would be
+    queries.
     """
-    if (columns := getattr(values, "columns", None)) is not None:
+    columns = values if isinstance(values, Mapping) else getattr(values, "columns", None)
+    if columns is not None:
         names = list(getattr(values, "column_names", columns))  # pyarrow's columns have no names
         likely = [each for each in names if "smiles" in str(each).lower()] or names or [""]
         told = f"{name} is a {type(values).__name__} of {', '.join(map(str, names)) or 'nothing'}"

@@ -164,11 +164,13 @@ def check_text(smiles: object) -> str:
 
 
 def check_notation(text: str) -> None:
-    """Raise InvalidSmilesError for InChI, for words (a molecule's name), and for dative bonds."""
+    """Raise InvalidSmilesError for InChI, SMARTS, a molecule's name, and dative bonds."""
     if text.startswith("InChI=") or INCHIKEY.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES but InChI: {text!r}; RDKit or OpenBabel converts it")
     if _NAME.fullmatch(text):
         raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
+    if "[#" in text:
+        raise InvalidSmilesError(f"not SMILES but SMARTS: {text!r}: expected atoms by symbols")
     _check_bonds(text)
 
 
