@@ -382,7 +382,10 @@ class PredictOptions:
             raise ValueError(
                 f"verification is {self.verification!r}: expected it with {fit.called}"
             )
-        if self.drafter is None and not self._counts:
+        if (
+            self.drafter is None
+            and self.draft_length is self.draft_count is self.node_budget is None
+        ):
             return
         if not takes.drafter("tree" if self.drafter is None else self.drafter, self.configuration):
             named = [repr(name) for name in DRAFTERS if takes.drafter(name, resolve(name))]
