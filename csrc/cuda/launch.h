@@ -12,14 +12,19 @@ inline void check_cuda(cudaError_t status, const char* what) {
   check(status == cudaSuccess, "CUDA: ", what, ": ", cudaGetErrorString(status));
 }
 
+// A property of the current device.
+inline int device_attribute(cudaDeviceAttr which) {
+  int device, value;
+  check_cuda(cudaGetDevice(&device), "device");
+  check_cuda(cudaDeviceGetAttribute(&value, which, device), "property of the device");
+  return value;
+}
+
 // Whether a kernel may begin while those before it on the stream still run, as far as
 // `wait_for_previous` (warp.cuh): programmatic dependent launch, of Hopper and later. A graph takes
 // it over.
 inline bool depends_on_previous() {
-  int device, major;
-  check_cuda(cudaGetDevice(&device), "device");
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "chip");
-  return major >= 9;
+  return device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
 }
 
 // Launches nothing if there is no block. `name` is for the error.

@@ -11,13 +11,7 @@ namespace {
 // small blocks are then faster, although they read all weights four times as often. Counted in the
 // machine code, an H200 takes 12 us for 16 to 128 wide blocks of 256 inner positions, and as long
 // for their narrow ones from 50 on.
-int64_t fewest_wide_blocks() {
-  int device, multiprocessors;
-  check_cuda(cudaGetDevice(&device), "device");
-  check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-             "multiprocessors");
-  return multiprocessors / 2;
-}
+int64_t fewest_wide_blocks() { return device_attribute(cudaDevAttrMultiProcessorCount) / 2; }
 
 template <typename Weights, bool kNormed>
 void launch_linear_of(const LinearProblem& problem, cudaStream_t stream) {
@@ -211,16 +205,18 @@ void Layers::keep_hidden(float* out) const {
          work_.rows, work_.hidden, model_.d_stride(), static_cast<int>(model_.d_model), out);
 }
 
-void Layers::log_probs(float* out) {
-  const int64_t stride = model_.logits_stride();
-  launch_linear(
-      problem(model_.output, {{}, work_.hidden, model_.d_stride()}, work_.projected, stride));
+void Layers::logits() const {
+  launch_linear(problem(model_.output, {{}, work_.hidden, model_.d_stride()}, work_.projected,
+                        model_.logits_stride()));
+}
+
+void Layers::log_softmax(float* out) const {
   const LogSoftmaxProblem problem{work_.status,
                                   work_.rows,
                                   static_cast<int>(rows_),
                                   static_cast<int>(model_.target_vocab_size),
                                   work_.projected,
-                                  stride,
+                                  model_.logits_stride(),
                                   out};
   launch("log_softmax", log_softmax_kernel, row_blocks(rows_), kRowThreads, stream_, problem);
 }

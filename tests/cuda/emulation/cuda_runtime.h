@@ -1,9 +1,9 @@
 // Emulates in plain C++ the part of CUDA that the kernels and launchers of csrc/cuda use, with one
-// fiber for each thread. Blocks run one after the other. The threads of a block run in random order
-// between barriers, so code that lacks a barrier fails here as it may on a GPU.
+// fiber for each thread. Blocks run one after the other, those of a cluster together. Their threads
+// run in random order between barriers, so code that lacks a barrier fails here as it may on a GPU.
 //
 // A barrier that not every thread reaches is an error. A warp always has all its lanes. Time,
-// caches, alignment and two blocks at once are not emulated.
+// caches, alignment and two blocks at once are not emulated, except those of a cluster.
 
 #pragma once
 
@@ -11,11 +11,13 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <vector>
@@ -27,6 +29,7 @@
 #define __noinline__
 #define __launch_bounds__(...)
 #define __shared__ static
+#define __grid_constant__
 
 struct dim3 {
   unsigned x, y, z;
@@ -85,12 +88,16 @@ struct Machine {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   std::vector<int> ready;
-  Barrier barrier;
+  std::vector<Barrier> barriers;  // of the blocks that run together: one, or a cluster
+  Barrier cluster_barrier;
+  int block_threads = 0, cluster = 1, first_block = 0;
+  std::vector<std::vector<uint64_t>> shared;  // of those blocks: of the size that the launch gives
   jmp_buf scheduler;
   int current = 0;
   std::mt19937 order{1};
   int skipped_barrier = -1;  // index of the barrier that every block skips; -1: none
   int multiprocessors = 132;
+  std::map<const void*, size_t> most_shared;  // of kernels that may be given more than 48 KB
 };
 inline Machine machine;
 
@@ -111,7 +118,9 @@ __attribute__((noinline)) inline void enter() {
 
 __attribute__((noinline)) inline void resume(int index) {
   machine.current = index;
-  threadIdx = dim3(static_cast<unsigned>(index), 0, 0);
+  threadIdx = dim3(static_cast<unsigned>(index % machine.block_threads), 0, 0);
+  const auto block = static_cast<unsigned>(machine.first_block + index / machine.block_threads);
+  blockIdx = dim3(block % gridDim.x, block / gridDim.x, 0);
   Fiber& fiber = current();
   if (_setjmp(machine.scheduler)) return;
   if (fiber.entered) _longjmp(fiber.resume_point, 1);
@@ -138,7 +147,7 @@ inline void prepare(int threads) {
   constexpr size_t kStack = 64 * 1024;
   while (static_cast<int>(machine.fibers.size()) < threads) {
     machine.fibers.push_back(std::make_unique<Fiber>());
-    machine.fibers.back()->stack = std::make_unique<char[]>(kStack);
+    machine.fibers.back()->stack.reset(new char[kStack]);  // not cleared: most is never used
   }
   machine.ready.clear();
   for (int i = 0; i < threads; ++i) {
@@ -156,7 +165,10 @@ inline void prepare(int threads) {
     fiber.entry.uc_link = nullptr;
     makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&enter), 0);
   }
-  machine.barrier = {0, threads, 0};
+  machine.barriers.clear();
+  for (int i = 0; i < machine.cluster; ++i)
+    machine.barriers.push_back({i * machine.block_threads, machine.block_threads, 0});
+  machine.cluster_barrier = {0, threads, 0};
   machine.warps.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
   for (size_t i = 0; i < machine.warps.size(); ++i)
     machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0};
@@ -175,6 +187,11 @@ inline bool run_block(int threads) {
     done += machine.fibers[static_cast<size_t>(index)]->done;
   }
   return done == threads;
+}
+
+inline int block_of_cluster() { return machine.current / machine.block_threads; }
+inline uint8_t* shared_of(int rank) {
+  return reinterpret_cast<uint8_t*>(machine.shared[static_cast<size_t>(rank)].data());
 }
 
 inline Warp& current_warp() { return machine.warps[static_cast<size_t>(machine.current / kWarp)]; }
@@ -203,7 +220,8 @@ T exchange(T value, int from) {
 
 inline void __syncthreads() {
   if (emulation::current().barriers++ != emulation::machine.skipped_barrier)
-    emulation::wait(emulation::machine.barrier);
+    emulation::wait(
+        emulation::machine.barriers[static_cast<size_t>(emulation::block_of_cluster())]);
 }
 inline void __syncwarp() { emulation::wait(emulation::current_warp().barrier); }
 template <typename T>
@@ -313,11 +331,15 @@ inline void cudaGridDependencySynchronize() {}
 using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess, cudaErrorLaunchFailure };
 enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice };
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+  cudaLaunchAttributeClusterDimension
+};
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     int programmaticStreamSerializationAllowed;
+    dim3 clusterDim;
   } val;
 };
 struct cudaLaunchConfig_t {
@@ -348,11 +370,20 @@ inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrClusterLaunch,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin
+};
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  constexpr int kMajor = 9;
-  *value =
-      attribute == cudaDevAttrMultiProcessorCount ? emulation::machine.multiprocessors : kMajor;
+  *value = std::array{emulation::machine.multiprocessors, 9, 1, 227 << 10}[attribute];
+  return cudaSuccess;
+}
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int bytes) {
+  emulation::machine.most_shared[reinterpret_cast<const void*>(kernel)] = bytes;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
@@ -364,12 +395,23 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   gridDim = config->gridDim;
   blockDim = config->blockDim;
   machine.kernel = [=] { kernel(arguments...); };
-  const unsigned blocks = gridDim.x * gridDim.y;
-  const unsigned first = blocks ? machine.order() % blocks : 0;
-  for (unsigned i = 0; i < blocks; ++i) {
-    const unsigned index = (first + i) % blocks;
-    blockIdx = dim3(index % gridDim.x, index / gridDim.x, 0);
-    if (!emulation::run_block(static_cast<int>(blockDim.x))) return cudaErrorLaunchFailure;
+  unsigned cluster = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
+      cluster = config->attrs[i].val.clusterDim.x;
+  machine.block_threads = static_cast<int>(blockDim.x);
+  machine.cluster = static_cast<int>(cluster);
+  const auto most = machine.most_shared.find(reinterpret_cast<const void*>(kernel));
+  if (config->dynamicSmemBytes > (most == machine.most_shared.end() ? 48 << 10 : most->second))
+    return cudaErrorLaunchFailure;
+  // Fresh memory is NaN, whatever its type.
+  machine.shared.assign(cluster, std::vector<uint64_t>(config->dynamicSmemBytes / 8 + 1, ~0ULL));
+  const unsigned groups = gridDim.x * gridDim.y / cluster;
+  const unsigned first = groups ? machine.order() % groups : 0;
+  for (unsigned i = 0; i < groups; ++i) {
+    machine.first_block = static_cast<int>((first + i) % groups * cluster);
+    if (!emulation::run_block(static_cast<int>(blockDim.x * cluster)))
+      return cudaErrorLaunchFailure;
   }
   return cudaSuccess;
 }

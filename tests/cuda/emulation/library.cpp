@@ -6,6 +6,7 @@
 
 #include "cuda/dense.cpp"
 #include "cuda/dense.cu"
+#include "cuda/engine/cluster_step.cu"
 #include "cuda/engine/engine.cpp"
 #include "cuda/engine/engine.cu"
 #include "cuda/engine/layers.cu"

@@ -1,0 +1,279 @@
+// The decoder's layers in one kernel, by clusters of eight blocks, for eight heads of 32 columns.
+//
+// A cluster takes the rows of its queries, 32 at a time, through all layers; it waits for no other
+// one. Its block b owns
+//   head b, which is columns [32 b, + 32) of queries, keys, values and contexts
+//   columns [64 b, + 64) of the feed-forward layer, and [32 b, + 32) of every 256 logits
+//   rows 2 b and 2 b + 1 of every 16: the residual stream, its norms, its rounding
+// A head's sums have the order, and so the bits, of attention.cuh.
+
+#pragma once
+
+#include "cuda/engine/attention.cuh"
+#include "cuda/engine/cluster_rows.cuh"
+
+namespace molspec::cuda {
+
+// The product of a head's query and the lane's key.
+inline __device__ float scored(const float4* query, const float (&key)[kHeadColumns]) {
+  float score = 0.0f;
+#pragma unroll
+  for (int c = 0; c < kHeadColumns / 4; ++c) {
+    const float4 four = query[c];
+    score = fmaf(four.x, key[4 * c], score);
+    score = fmaf(four.y, key[4 * c + 1], score);
+    score = fmaf(four.z, key[4 * c + 2], score);
+    score = fmaf(four.w, key[4 * c + 3], score);
+  }
+  return score;
+}
+
+// A head's sums over the positions of a row, as HeadSums<1> in attention.cuh.
+struct HeadSum {
+  float top = -INFINITY, total = 0.0f, sum = 0.0f;
+
+  // Adds `count` positions: the lane has the score of one, and its own column of the values of all.
+  __device__ void add(float score, const float (&values)[kWarp], int count) {
+    const float mine = lane_index() < count ? score : -INFINITY;
+    const float next = fmaxf(top, warp_max(mine));
+    const float weight = expf(mine - next), correction = expf(top - next);
+    top = next;
+    total = total * correction + warp_sum(weight);
+    sum *= correction;
+#pragma unroll
+    for (int j = 0; j < kWarp; ++j) {
+      const float of_j = __shfl_sync(~0U, weight, j);
+      if (j < count) sum = fmaf(of_j, values[j], sum);
+    }
+  }
+  __device__ float result() const { return sum * (1.0f / total); }
+};
+
+struct ClusterStep : ClusterRows {
+  __device__ LayerCache of_layer(const LayerCache& cache, int layer) const {
+    return {cache.base + layer * problem.layer_stride, cache.block_stride};
+  }
+
+  __device__ void embed() {
+    for (int i = thread; i < kOwnRows * kClusterWidth; i += kClusterThreads) {
+      const int own = i / kClusterWidth, column = i % kClusterWidth;
+      if (row_of(own) >= count) continue;
+      const Node& node = shared().rows[row_of(own)].node;
+      const float token = problem.embedding[int64_t{node.token_id} * kClusterWidth + column];
+      const int64_t place = int64_t{node.position} * kClusterWidth + column;
+      shared().x[own][column] = problem.positions ? token + problem.positions[place] : token;
+    }
+    cluster_sync();  // also: no block may write to another one that has not begun
+    apply(problem.embedding_norm);
+  }
+
+  // Turns queries and stored keys, as rotate_kernel does.
+  __device__ void rotate(const LayerCache& cache) {
+    __syncthreads();  // they are stored
+    const int half = problem.rotary_columns / 2;
+    for (int i = thread; i < count * half; i += kClusterThreads) {
+      const Row& row = shared().rows[i / half];
+      const float* cosines = problem.rotary + int64_t{row.node.position} * problem.rotary_columns;
+      float* key = cache.base + row.slot / kBlockPositions * cache.block_stride +
+                   row.slot % kBlockPositions + rank * kHeadColumns * kBlockPositions;
+      turn(cosines, half, i % half, &shared().slice[i / half][kQueryColumn], key);
+    }
+  }
+
+  __device__ void project(const Layer& layer, const LayerCache& cache) {
+    LinearProblem store{};
+    store.width = kClusterWidth;
+    store.cache = cache;
+    constexpr int kTiles = kHeadColumns / kTileColumns;
+    const auto column_of = [&](int tile) {
+      return tile / kTiles * kClusterWidth + rank * kHeadColumns + tile % kTiles * kTileColumns;
+    };
+    whole<3 * kTiles>(layer.self_attention.query_key_value, column_of,
+                      [&](int row, int tile, int i, float value) {
+                        if (tile < kTiles)
+                          shared().slice[row][kQueryColumn + tile * kTileColumns + i] = value;
+                        else
+                          store_key_value(store, shared().rows[row].slot,
+                                          column_of(tile) + i - kClusterWidth, value);
+                      });
+    if (problem.rotary) rotate(cache);
+  }
+
+  // A warp a row, as in attention_kernel.
+  __device__ void attend(const LayerCache& cache, const float* bias) {
+    const int head = rank * kHeadColumns;
+    __syncthreads();  // queries and keys are stored
+    for (int row = warp(); row < count; row += kClusterWarps) {
+      const Node node = shared().rows[row].node;
+      const int32_t* path = problem.path_slots + node.path_begin;
+      const auto* query = reinterpret_cast<const float4*>(&shared().slice[row][kQueryColumn]);
+      HeadSum sum;
+      int32_t next = path[min(lane(), node.position)];
+      for (int begin = 0; begin <= node.position; begin += kWarp) {
+        const int at = min(begin + lane(), node.position);
+        const int64_t block = next / kBlockPositions * cache.block_stride;
+        const int place = next % kBlockPositions;
+        next = path[min(begin + kWarp + lane(), node.position)];
+        const float* from = cache.base + block + head * kBlockPositions + place;
+        // In steps of 16 columns: 32 bits are enough for any cache.
+        const auto values_at = static_cast<unsigned>(
+            (block + (kBlockPositions + place) * kClusterWidth + head) / kColumnStep);
+        const float added = bias ? bias[rank * problem.bias_stride + at - node.position] : 0.0f;
+        float key[kHeadColumns], values[kWarp];
+#pragma unroll
+        for (int c = 0; c < kHeadColumns; ++c) key[c] = from[c * kBlockPositions];
+        const float score = scored(query, key) * problem.scale;
+#pragma unroll
+        for (int j = 0; j < kWarp; ++j)
+          values[j] = cache.base[uint64_t{__shfl_sync(~0U, values_at, j)} * kColumnStep + lane()];
+        sum.add(score + added, values, min(kWarp, node.position + 1 - begin));
+      }
+      shared().slice[row][lane()] = sum.result();
+    }
+  }
+
+  // The same over the memory, whose positions lie sixteen together: two addresses for 32 positions.
+  __device__ void attend_memory(const LayerCache& cache) {
+    const int head = rank * kHeadColumns;
+    __syncthreads();  // queries are stored
+    for (int row = warp(); row < count; row += kClusterWarps) {
+      const int32_t memory = shared().rows[row].node.memory;
+      const int32_t* blocks = problem.memories.blocks(memory);
+      const int keys = problem.memories.length(memory);
+      const auto* query = reinterpret_cast<const float4*>(&shared().slice[row][kQueryColumn]);
+      HeadSum sum;
+      for (int begin = 0; begin < keys; begin += kWarp) {
+        const int left = min(kWarp, keys - begin), block = begin / kBlockPositions;
+        const float* first = cache.base + blocks[block] * cache.block_stride;
+        // If there is no second block, the first one again.
+        const float* second =
+            left > kBlockPositions ? cache.base + blocks[block + 1] * cache.block_stride : first;
+        const float* from = (lane() < kBlockPositions ? first : second) + head * kBlockPositions +
+                            lane() % kBlockPositions;
+        float key[kHeadColumns], values[kWarp];
+#pragma unroll
+        for (int c = 0; c < kHeadColumns; ++c) key[c] = from[c * kBlockPositions];
+        const float score = scored(query, key) * problem.scale;
+        const int values_at = kClusterWidth * kBlockPositions + head + lane();
+#pragma unroll
+        for (int j = 0; j < kBlockPositions; ++j) {
+          values[j] = first[values_at + j * kClusterWidth];
+          values[kBlockPositions + j] = second[values_at + j * kClusterWidth];
+        }
+        sum.add(score, values, left);
+      }
+      shared().slice[row][lane()] = sum.result();
+    }
+  }
+
+  __device__ void feed_forward(const Layer& layer) {
+    constexpr int kTiles = kOwnInner / kTileColumns;
+    const auto column_of = [&](int tile) { return rank * kOwnInner + tile * kTileColumns; };
+    const Activation first = problem.gated ? Activation::kNone : problem.activation;
+    whole<kTiles>(layer.inner, column_of, [&](int row, int tile, int i, float value) {
+      shared().slice[row][tile * kTileColumns + i] = activate(first, value);
+    });
+    if (!problem.gated) return;
+    __syncthreads();
+    whole<kTiles>(layer.gate, column_of, [&](int row, int tile, int i, float value) {
+      shared().slice[row][tile * kTileColumns + i] *= activate(problem.activation, value);
+    });
+  }
+
+  // Norms the rows, stores their hidden states, and computes their logits.
+  __device__ void finish() {
+    if (!problem.pre_norm) apply(problem.layers[problem.layer_count - 1].feed_forward_norm);
+    apply(problem.norm);
+    const int own = warp();
+    if (problem.hidden_states && own < kOwnRows && row_of(own) < count)
+      write_columns(
+          kClusterWidth,
+          problem.hidden_states + int64_t{shared().rows[row_of(own)].slot} * kClusterWidth,
+          [&](int i) { return shared().x[own][i]; });
+    send({}, false);
+    for (int begin = 0; begin < problem.logits_stride; begin += kClusterWidth) {
+      if (begin > 0) __syncthreads();
+      const int column = begin + rank * kHeadColumns;
+      if (column >= problem.logits_stride) return;
+      whole<kHeadColumns / kTileColumns>(
+          problem.output, [&](int tile) { return column + tile * kTileColumns; },
+          [&](int row, int tile, int i, float value) {
+            float* logits =
+                problem.logits + int64_t{shared().list[first_listed + row]} * problem.logits_stride;
+            logits[column + tile * kTileColumns + i] = value;
+          });
+    }
+  }
+
+  __device__ void run() {
+    locate();
+    for (int i = thread; i < count; i += kClusterThreads)
+      shared().rows[i] = problem.rows[shared().list[first_listed + i]];
+    __syncthreads();
+    embed();
+    for (int l = 0; l < problem.layer_count; ++l) {
+      locate();
+      const Layer& layer = problem.layers[l];
+      send_input(l > 0 ? problem.layers[l - 1].feed_forward_norm : LayerNorm{},
+                 layer.self_attention.norm);
+      project(layer, of_layer(problem.self, l));
+      attend(of_layer(problem.self, l), layer.relative_bias);
+      spread<kHeadColumns>(layer.self_attention.output);
+      send_input(layer.self_attention.norm, layer.cross_attention.norm);
+      constexpr int kTiles = kHeadColumns / kTileColumns;
+      whole<kTiles>(
+          layer.cross_attention.query_key_value,
+          [&](int tile) { return rank * kHeadColumns + tile * kTileColumns; },
+          [&](int row, int tile, int i, float value) {
+            shared().slice[row][kQueryColumn + tile * kTileColumns + i] = value;
+          });
+      attend_memory(of_layer(problem.memory, l));
+      spread<kHeadColumns>(layer.cross_attention.output);
+      send_input(layer.cross_attention.norm, layer.feed_forward_norm);
+      feed_forward(layer);
+      spread<kOwnInner>(layer.outer);
+    }
+    locate();
+    finish();
+  }
+};
+
+// Lists the rows of this cluster's queries, in their order; returns their number. All rows of a
+// query are in one cluster, so that a row finds its parents' keys.
+inline __device__ int list_rows(const ClusterStepProblem& problem) {
+  const int row_count = problem.status->row_count;
+  const int clusters = static_cast<int>(gridDim.x) / kClusterBlocks;
+  const int cluster = static_cast<int>(blockIdx.x) / kClusterBlocks;
+  int listed = 0;
+  for (int begin = 0; begin < row_count; begin += kClusterThreads) {
+    const int row = begin + static_cast<int>(threadIdx.x);
+    const int query = row < row_count ? problem.rows[row].node.memory : kAbsent;
+    const bool mine = query != kAbsent && query % clusters == cluster;
+    const unsigned found = __ballot_sync(~0U, mine);
+    if (lane_index() == 0) shared().warp_counts[warp_index()] = __popc(found);
+    __syncthreads();
+    int place = listed + __popc(found & ((1U << lane_index()) - 1));
+    for (int warp = 0; warp < kClusterWarps; ++warp) {
+      if (warp < warp_index()) place += shared().warp_counts[warp];
+      listed += shared().warp_counts[warp];
+    }
+    if (mine) shared().list[place] = row;
+    __syncthreads();
+  }
+  return listed;
+}
+
+// Groups of rows one after the other: parents precede their children.
+inline __global__ void __launch_bounds__(kClusterThreads, 1)
+    cluster_step_kernel(const __grid_constant__ ClusterStepProblem problem) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  await_previous();
+  const int count = list_rows(problem);
+  for (int first = 0; first < count; first += kGroupRows) {
+    ClusterStep step{{problem, first, min(kGroupRows, count - first)}};
+    step.run();
+  }
+#endif
+}
+
+}  // namespace molspec::cuda

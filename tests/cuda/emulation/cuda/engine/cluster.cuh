@@ -1,0 +1,24 @@
+// Stands in for csrc/cuda/engine/cluster.cuh: the blocks of a cluster run together.
+
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace molspec::cuda {
+
+constexpr int kClusterBlocks = 8;
+
+inline int thread_index() { return static_cast<int>(threadIdx.x); }
+inline int cluster_rank() { return emulation::block_of_cluster(); }
+inline void cluster_sync() {
+  if (emulation::current().barriers++ != emulation::machine.skipped_barrier)
+    emulation::wait(emulation::machine.cluster_barrier);
+}
+inline uint8_t* dynamic_shared() { return emulation::shared_of(cluster_rank()); }
+template <typename T>
+void store_remote(T* mine, int rank, T value) {
+  const auto offset = reinterpret_cast<uint8_t*>(mine) - dynamic_shared();
+  *reinterpret_cast<T*>(emulation::shared_of(rank) + offset) = value;
+}
+
+}  // namespace molspec::cuda
