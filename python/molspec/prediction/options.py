@@ -379,13 +379,8 @@ class PredictOptions:
                 )
         if self.verification not in ("strict", takes.verification):
             fit = next(of for of in _SEARCHES.values() if of.verification == self.verification)
-            raise ValueError(
-                f"verification is {self.verification!r}: expected it with {fit.called}"
-            )
-        if (
-            self.drafter is None
-            and self.draft_length is self.draft_count is self.node_budget is None
-        ):
+            raise ValueError(f"verification is {self.verification!r}: expected {fit.called}")
+        if self.drafter is None and not self._counts:
             return
         if not takes.drafter("tree" if self.drafter is None else self.drafter, self.configuration):
             named = [repr(name) for name in DRAFTERS if takes.drafter(name, resolve(name))]
