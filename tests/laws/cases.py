@@ -77,10 +77,10 @@ SEARCHES: dict[str, Options] = {
 
 #: Searches that only batches may not change: drafts decide answers, or queries are decoded again.
 DECIDED: dict[str, Options] = {
-    "default drafts": {"drafter": None},
+    "default drafts": {},
     "standard beam": {"n_best": 4, "beam": "standard"},
     "SBS": {"n_best": 2, "beam_size": 4, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
-    "relaxed": {"verification": "relaxed"},
+    "relaxed": {"verification": "relaxed", "beta": 5, "tau": 3.0},
     "rejection": {"samples": 5, "verification": "rejection", "seed": 3},
     "rejection of a model": {"samples": 5, "verification": "rejection", "drafter": "small"},
     "rejection of models": {"samples": 5, "verification": "rejection", "drafter": "hierarchy"},
@@ -96,6 +96,8 @@ DECIDED: dict[str, Options] = {
         "drop_invalid": True,
         "drop_unchanged": True,
         "merge_duplicates": True,
+        "augmentations": 2,
+        "canonical_queries": True,
     },
 }
 

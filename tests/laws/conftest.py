@@ -20,15 +20,18 @@ class Answers:
             self._models[name] = cases.MODELS[name]()
         return self._models[name]
 
-    def options(self, search: cases.Options, **more: Any) -> cases.Options:
-        options = {"max_length": cases.MAX_LENGTH, "drafter": "none", **search, **more}
+    def options(self, search: str, **more: Any) -> cases.Options:
+        """The options of a search, without drafts if they decide nothing."""
+        drafter = "none" if search in cases.SEARCHES else None
+        own = cases.SEARCHES.get(search) or cases.DECIDED.get(search, {})
+        options = {"max_length": cases.MAX_LENGTH, "drafter": drafter, **own, **more}
         make = self._drafters.get(str(options["drafter"]))
         return {**options, "drafter": make()} if make else options
 
     def plain(self, model: str, search: str) -> list[Any]:
-        """Each query alone, on one thread; without drafts, unless the search names them."""
+        """Each query alone, on one thread."""
         if (model, search) not in self._plain:
-            options = self.options({**cases.SEARCHES, **cases.DECIDED}[search])
+            options = self.options(search, batch_size=1)
             made = self.model(model)
             alone = [made.answers([query], **options)[0] for query in made.queries]
             self._plain[model, search] = [answer for (answer,) in alone]

@@ -36,7 +36,7 @@ def test_batches_order_and_threads_change_no_answer(
     threads = (1, 1, 2) if SEARCHES[search].get("augment_below") is None else (1, 2, 1)
     for batch_size, count in zip((3, 7, 32), threads, strict=True):
         random.Random(batch_size).shuffle(queries)
-        options = answers.options(SEARCHES[search], batch_size=batch_size)
+        options = answers.options(search, batch_size=batch_size)
         molspec.set_num_threads(count)
         try:
             found, _ = answers.model(model).answers(queries, **options)
@@ -54,7 +54,7 @@ def test_batches_order_and_threads_change_no_answer(
 def test_a_batch_of_a_module_changes_no_answer(answers: Answers, search: str) -> None:
     module = answers.model("module")
     for batch_size in (2, 3):
-        options = answers.options(SEARCHES[search], batch_size=batch_size)
+        options = answers.options(search, batch_size=batch_size)
         found, _ = module.answers(module.queries[::-1], **options)
         assert found == answers.plain("module", search)[::-1]
 
@@ -69,7 +69,7 @@ def test_requests_of_other_searches_change_no_answer(
     requests = [(query, search) for query in cases.QUERIES for search in searches]
     random.Random(batch_size).shuffle(requests)
     tickets = {
-        decoder.submit(query, PredictOptions(**answers.options(SEARCHES[search]))): (query, search)
+        decoder.submit(query, PredictOptions(**answers.options(search))): (query, search)
         for query, search in requests
     }
     for ticket, result in decoder.finish():
@@ -81,7 +81,7 @@ def test_requests_of_other_searches_change_no_answer(
 @pytest.mark.parametrize("model", ["int8", "ensemble"])
 def test_processes_and_callers_change_no_answer(answers: Answers, model: str, search: str) -> None:
     expected = answers.plain(model, search)
-    one, options = answers.model(model).model, answers.options(SEARCHES[search])
+    one, options = answers.model(model).model, answers.options(search)
 
     def decoded(processes: int) -> list[object]:
         made = PredictOptions(**options)

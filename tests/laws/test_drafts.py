@@ -16,7 +16,7 @@ def test_drafts_change_no_answer(answers: Answers, model: str, name: str) -> Non
     searches = [each for each in cases.SEARCHES if cases.suits(name, each, model)]
     for number, search in enumerate(searches, cases.NAMES.index(name)):
         batch_size = (1, 4)[number % 2]
-        options = answers.options(cases.SEARCHES[search], drafter=name, batch_size=batch_size)
+        options = answers.options(search, drafter=name, batch_size=batch_size)
         found, statistics = made.answers(made.queries, **options)
         assert found == answers.plain(model, search), (search, batch_size)
         drafted += statistics.drafted_tokens

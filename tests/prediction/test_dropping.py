@@ -55,14 +55,6 @@ def test_queries_are_decoded_once_without_widening(model: Model) -> None:
     assert sum(r.statistics.nodes for r in wide) > sum(r.statistics.nodes for r in narrow)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
-    for views in (1, 2):
-        options = {"n_best": 2, "max_length": 12, "augmentations": views, **DROPPING}
-        expected = [model.predict([query], **options)[0] for query in QUERIES]
-        assert list(model.predict(QUERIES, batch_size=batch_size, **options)) == expected
-
-
 def test_unchanged_answers_are_dropped() -> None:
     def changed(query: str, *answers: str) -> list[str]:
         found = without_unchanged([Prediction(text, -1.0) for text in answers], query)

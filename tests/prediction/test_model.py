@@ -4,7 +4,6 @@ import copy
 import pickle
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -235,14 +234,6 @@ def test_bundled_models_canonicalise_queries(name: str) -> None:
     assert model.canonical_queries
     first, second = model.predict(["CCOC(C)=O", "O=C(C)OCC"])
     assert first.predictions == second.predictions
-
-
-def test_threads_may_share_a_model(model: Model) -> None:
-    lists = [list(tiny.QUERIES[:7]), list(tiny.QUERIES[6::-1])] * 4
-    expected = [model.predict(queries, 3, max_length=20) for queries in lists]
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda queries: model.predict(queries, 3, max_length=20), lists))
-    assert found == expected
 
 
 def test_device_may_be_a_torch_device() -> None:

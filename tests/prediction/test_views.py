@@ -37,13 +37,6 @@ def test_answers_of_spellings_are_merged(model: Model) -> None:
     assert results.statistics.queries == 3 + 3 + 1 + 1 + 3
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_answers_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
-    expected = model.predict(QUERIES, n_best=3, max_length=20, augmentations=4)
-    found = model.predict(QUERIES, n_best=3, max_length=20, augmentations=4, batch_size=batch_size)
-    assert found == expected
-
-
 def test_answers_of_one_spelling_are_merged_only_on_request(model: Model) -> None:
     plain = model.predict(QUERIES, n_best=3, max_length=20)
     assert model.predict(QUERIES, n_best=3, max_length=20, augmentations=1) == plain
@@ -116,18 +109,6 @@ def test_a_wider_beam_begins_with_the_canonical_spelling() -> None:
     assert used_more == {False, True}
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_adaptive_spellings_do_not_depend_on_the_batch(model: Model, batch_size: int) -> None:
-    options = PredictOptions(3, max_length=20, augmentations=4, augment_below=BELOW)
-    queries = QUERIES * 3
-    expected = [next(model.predict_stream([query], options)) for query in queries]
-    decoder = Decoder(model, batch_size)
-    tickets = [decoder.submit(query, options) for query in reversed(queries)][::-1]
-    answers = dict(decoder.finish())
-    assert [answers[ticket] for ticket in tickets] == expected
-    assert list(model.predict_stream(queries, replace(options, batch_size=batch_size))) == expected
-
-
 def test_adaptive_spellings_can_be_cancelled(model: Model) -> None:
     """A request is cancelled at each step: of the first spelling, of a later one, between them."""
     options = PredictOptions(3, max_length=20, augmentations=3, augment_below=1)
@@ -173,10 +154,3 @@ def test_other_spellings_are_distinct_and_of_the_same_molecule(smiles: str) -> N
     assert all(canonicalise(text) == canonical for text in every)
     for count in range(5):
         assert other_spellings(canonical, count) == every[:count]
-
-
-def test_invalid_options_are_refused(model: Model) -> None:
-    with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
-        model.predict(["C"], augmentations=2, canonical_queries=False)
-    with pytest.raises(ValueError, match="augmentations is 2: expected 1 where queries are"):
-        tiny.model().predict(["C"], augmentations=2)

@@ -1,6 +1,4 @@
-"""The native searches equal the plain ones to the bit, in every batch and with every drafter."""
-
-import random
+"""The native searches equal the plain ones, to the bit."""
 
 import pytest
 
@@ -154,17 +152,6 @@ STRATEGIES = (
     {"n_best": 4, "finished": "separate"},
     {"n_best": 2, "beam_size": 4, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
 )
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_an_answer_does_not_depend_on_the_batch(model: Model, strategy: dict[str, object]) -> None:
-    queries = list(SHORT) * 2  # duplicates too, also adjacent ones
-    expected = {q: answers(model.predict([q], max_length=MAX_LENGTH, **strategy)[0]) for q in SHORT}
-    for batch_size in (1, 3, 7, 32):
-        random.Random(batch_size).shuffle(queries)
-        results = model.predict(queries, max_length=MAX_LENGTH, batch_size=batch_size, **strategy)
-        assert [result.query for result in results] == queries
-        assert [answers(result) for result in results] == [expected[query] for query in queries]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3])
