@@ -3,6 +3,8 @@
 
 /** Two atoms are compared by their surroundings, so many bonds far. */
 const FARTHEST = 8;
+/** Atoms of one element are at least so alike. */
+const LEAST = -0.5;
 
 /** Molecules of OpenChemLib as one list of atoms, each with its bonds. */
 export function graph(molecules) {
@@ -32,6 +34,13 @@ function surroundings(atoms, names) {
   return radii;
 }
 
+/** What an atom is likely to lose: of two hydroxyls an acid's goes, else an alcohol's, else a phenol's. */
+function leaving(atoms, { element, hydrogens, bonds }) {
+  if (element !== 8 || !hydrogens) return 0;
+  const orders = bonds.flatMap(({ to }) => atoms[to].bonds.map(({ order }) => order));
+  return orders.includes(2) ? 0.3 : orders.includes(1.5) ? 0.1 : 0.2;
+}
+
 /**
  * For each atom of the product, the atom of the reactants that corresponds to it, or undefined.
  * Atoms with the largest equal surroundings correspond; from them on, their neighbours do.
@@ -42,27 +51,30 @@ export function correspondence(reactants, product) {
   const alike = product.map((atom, index) => reactants.map((other, there) => {
     let radius = -1;
     while (radius < FARTHEST && ours[radius + 1][index] === theirs[radius + 1][there]) radius++;
-    return radius < 0 ? -1 : radius + (atom.hydrogens === other.hydrogens ? 0.5 : 0);
+    return radius < 0 ? -Infinity : radius + (atom.hydrogens === other.hydrogens ? 0.5 : 0) - leaving(reactants, other);
   }));
   const same = new Array(product.length).fill(undefined);
   const taken = new Set();
 
-  /** The best pair of unmatched atoms: of neighbours of matched ones, or of any. */
-  function best(pairs) {
-    let [found, most] = [null, -1];
+  /** The best pair of unmatched atoms that are at least so alike. */
+  function best(pairs, least) {
+    let [found, most] = [undefined, -Infinity];
     for (const [atom, other] of pairs) {
-      if (same[atom] !== undefined || taken.has(other)) continue;
-      if (alike[atom][other] > most) [found, most] = [[atom, other], alike[atom][other]];
+      const value = alike[atom][other];
+      if (value >= least && value > most && same[atom] === undefined && !taken.has(other)) [found, most] = [[atom, other], value];
     }
     return found;
   }
-  const all = product.flatMap((_, atom) => reactants.map((_, other) => [atom, other]).filter(([, other]) => alike[atom][other] >= 0));
-  let edge = [];
-  for (let pair = best(all); pair; pair = best(edge) ?? ((edge = []), best(all))) {
-    const [atom, other] = pair;
-    same[atom] = other;
-    taken.add(other);
-    for (const { to } of product[atom].bonds) for (const { to: there } of reactants[other].bonds) edge.push([to, there]);
+  const all = product.flatMap((_, atom) => reactants.map((_, other) => [atom, other]));
+  const beside = []; // pairs of neighbours of those that correspond
+  for (const least of [0, LEAST]) { // hydroxyls that lose their hydrogen are chosen last, among all
+    for (;;) {
+      const [atom, other] = best(beside, least) ?? best(all, least) ?? [];
+      if (atom === undefined) break;
+      same[atom] = other;
+      taken.add(other);
+      for (const { to } of product[atom].bonds) for (const { to: there } of reactants[other].bonds) beside.push([to, there]);
+    }
   }
   return same;
 }
