@@ -44,7 +44,7 @@ section { margin-top: 1.5rem; padding-top: 1.2rem; border-top: 1px solid #d5dde5
 figure { margin: 1rem 0; overflow-x: auto; direction: rtl; } .forward { direction: ltr; } svg { display: block; direction: ltr; margin-right: auto; }
 code { font: .8rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: 0; } dt, footer { color: #5c6b7a; } dd { margin: 0; }
-ul { margin: 0; padding: 0; list-style: none; } li span { color: #1a6b3c; margin-left: .6rem; } .lacked code { color: #a3262a; }
+ul { margin: 0; padding: 0; list-style: none; } li span { color: #1a6b3c; display: inline-block; margin-left: .6rem; } .lacked code { color: #a3262a; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-top: 1px solid #d5dde5; }
 th { font-weight: 600; } td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
 @media print { section { break-inside: avoid; } body { padding: 0; } svg { max-width: 100%; height: auto; } }`;
