@@ -18,7 +18,7 @@ _BUDGETS = {
     "prediction": (9_150, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
     "core": (6_880, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 15_380, "tests": 32_650, "bench": 8_250}
+_OTHERS = {"csrc": 15_380, "tests": 32_850, "bench": 8_250}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 

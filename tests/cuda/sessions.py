@@ -233,7 +233,8 @@ def stand_in_cuda(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
             stand_in = value if callable(value) else lambda *_, value=value: value
             monkeypatch.setattr(module, name, stand_in)
     monkeypatch.setattr(torch.version, "cuda", changes.get("version", "13.0"))
-    devices.cuda_fault.cache_clear()
+    # What it finds of these stand-ins is not stored for the tests that follow.
+    monkeypatch.setattr(devices, "cuda_fault", cache(devices.cuda_fault.__wrapped__))
 
 
 class EmulatedEngine(CudaEngine):

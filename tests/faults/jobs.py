@@ -156,7 +156,16 @@ def _train_inputs(inputs: Path) -> None:
 
 def _train(inputs: Path, output: Path) -> list[str]:
     data, config = str(inputs / "data"), str(inputs / "config.json")
-    return ["train", "--data", data, "--config", config, "--output", str(output / "run")]
+    return [
+        "train",
+        "--data",
+        data,
+        "--config",
+        config,
+        "--anyway",
+        "--output",
+        str(output / "run"),
+    ]
 
 
 def _trained(output: Path) -> Contents:

@@ -30,7 +30,7 @@ class Items(Generic[ItemT]):
         arrived: Callable[[], object] = lambda: None,
     ) -> None:
         self._items, self._ahead, self._arrived = iter(items), ahead, arrived
-        self._asked, self._is_closed = 0, False
+        self._asked, self._is_closed, self._is_read = 0, False, False
         self._wanted: SimpleQueue[bool] = SimpleQueue()
         self._read: SimpleQueue[tuple[ItemT] | BaseException | None] = SimpleQueue()
         self._has_thread = not isinstance(items, Sized)
@@ -38,19 +38,19 @@ class Items(Generic[ItemT]):
             Thread(target=self._work, daemon=True, name="molspec items").start()
 
     def _work(self) -> None:
-        while self._wanted.get() and not self._is_closed:
-            found = self._next(BaseException)
-            self._read.put(found)
+        while self._wanted.get() and not (self._is_closed or self._is_read):
+            # Not a local: an error refers to all that its traceback does, while this thread lives.
+            self._read.put(self._next(BaseException))
             self._arrived()
-            if not isinstance(found, tuple):
-                break
 
     def _next(self, caught: type[BaseException]) -> tuple[ItemT] | BaseException | None:
         try:
             return (next(self._items),)
         except StopIteration:
+            self._is_read = True
             return None
         except caught as error:
+            self._is_read = True
             return error
 
     def take(self, seconds: float | None = 0.0) -> tuple[ItemT] | None:
