@@ -36,6 +36,7 @@ _PARTS: dict[str, Part] = {
         for check in (checks.engine, checks.wide, checks.places)
         for dtype in DTYPES
     },
+    "cluster": checks.cluster,
     "greedy-rounds": partial(rounds.device_rounds, searches=rounds.GREEDY),
     "beam-rounds": partial(rounds.device_rounds, searches=rounds.BEAMS),
     "host-rounds": rounds.host_rounds,

@@ -30,6 +30,7 @@ _CHECKS = (
     *(f"{kind}-{dtype}" for kind in ("engine", "wide") for dtype in ("float32", "bfloat16")),
     "places-float32",
     "places-bfloat16",
+    "cluster",
 )
 #: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
 _SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")

@@ -12,7 +12,7 @@ import subject
 import torch
 from bench.campaigns.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
 from clock import queued_microseconds, spin, wall_seconds
-from place import DTYPES, Place, Row
+from place import DTYPES, Place, Row, cluster_step
 from real import PLAIN, TREE, Case, cases, exact, standard
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -22,6 +22,10 @@ from molspec.engine.cuda.session import CudaSession
 from molspec.model.positions import rotations
 
 _BUNDLED = 512  # positions of the bundled models' feed-forward layers
+#: Queries and nodes of steps.
+Shapes = tuple[tuple[int, int], ...]
+_OF_ONE: Shapes = tuple((1, count) for count in (1, 8, 16, 32, 64, 128, 512))
+_OF_MANY: Shapes = ((1, 16), (1, 32), (16, 16), (128, 128), (512, 512))
 
 
 def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
@@ -38,17 +42,22 @@ def _rotary(plain: Checkpoint) -> Checkpoint:
     return replace(plain, spec=spec, weights={**weights, "rotary": table})
 
 
-def _steps(place: Place, dtype: str, checkpoint: Checkpoint) -> Iterator[Row]:
-    """A step over nodes after paths of 40 tokens of one query, as the decode loop calls it."""
-    model = place.model(checkpoint, dtype)
-    session = model.engine.session(1)
-    session.encode([0], [[4] * (20 if place.few else 60)])
-    for count in (1, 8) if place.few else (1, 8, 16, 32, 64, 128, 512):
-        # Forty tokens already decoded share slots 0 to 39; each node has its own slot after them.
-        nodes = np.array([[4, 40, 41 * i, 0] for i in range(count)], dtype=np.int32)
-        paths = np.array([[*range(40), 48 + i] for i in range(count)], dtype=np.int32).ravel()
-        step = partial(session.step, nodes, paths, (48 + count + 15) // 16)
-        row = {"nodes": count, "microseconds": 1e6 * wall_seconds(place, step, 50)}
+def _steps(
+    place: Place, dtype: str, checkpoint: Checkpoint, shapes: Shapes = _OF_ONE
+) -> Iterator[Row]:
+    """A step over nodes after paths of 40 tokens, as the decode loop calls it."""
+    for queries, count in shapes[: 2 if place.few else None]:
+        session = place.model(checkpoint, dtype).engine.session(queries)
+        session.encode(range(queries), [[4] * (20 if place.few else 60)] * queries)
+        # The tokens already decoded share 40 slots of their query; each node has one after them.
+        slots = 48 + (count // queries + 15) // 16 * 16
+        begins = [slots * (i % queries) for i in range(count)]
+        nodes = np.array([[4, 40, 41 * i, i % queries] for i in range(count)], dtype=np.int32)
+        paths = [[*range(at, at + 40), at + 48 + i // queries] for i, at in enumerate(begins)]
+        flat = np.array(paths, dtype=np.int32).ravel()
+        step = partial(session.step, nodes, flat, slots * queries // 16)
+        row = {"queries": queries, "nodes": count}
+        row["microseconds"] = 1e6 * wall_seconds(place, step, 50)
         if place.device == "cuda":
             assert isinstance(session, CudaSession)
             caches = session._caches
@@ -57,6 +66,11 @@ def _steps(place: Place, dtype: str, checkpoint: Checkpoint) -> Iterator[Row]:
                 replay = partial(caches.graphs.run, size, partial(session._launch, size))
                 row["microseconds_of_a_replay"] = queued_microseconds(place, replay, 100)
         yield row
+
+
+def _by_clusters(rows: Iterator[Row]) -> Iterator[Row]:
+    with cluster_step():
+        yield from rows
 
 
 def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row]:
@@ -145,6 +159,11 @@ def run(place: Place) -> Iterator[Row]:
         place,
         {
             "steps": (half, _steps(place, "bfloat16", product)),
+            "steps of many": (half, _steps(place, "bfloat16", product, _OF_MANY)),
+            "steps by clusters": (
+                half,
+                _by_clusters(_steps(place, "bfloat16", product, _OF_MANY)),
+            ),
             "padded operators": ({}, _padded_operators(place)),
             "baselines": (half, _baselines(place, "bfloat16", (1, 32))),
         },
