@@ -135,7 +135,7 @@ struct ClusterStep : ClusterRows {
   // The same over the memory, whose positions lie sixteen together: two addresses for 32 positions.
   __device__ void attend_memory(const LayerCache& cache) {
     const int head = rank * kHeadColumns;
-    __syncthreads();  // queries are stored
+    __syncwarp();  // the warp has stored the queries of its rows
     for (int row = warp(); row < count; row += kClusterWarps) {
       const int32_t memory = shared().rows[row].node.memory;
       const int32_t* blocks = problem.memories.blocks(memory);
