@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -78,6 +78,10 @@ class _Shared(Expander):
         self._progress.expansions += len(queries)
         return results
 
+    def unreported(self, results: Iterable[Result]) -> Iterator[str]:
+        """None: the plan says why, and a server's log has no molecules."""
+        return iter(())
+
     async def _ask(self, queries: Sequence[str], n_best: int) -> list[Result]:
         config = self._service.config(self._worker, **{"n_best": n_best, **USABLE})
         pending = PendingRequest(queries, config, most_counted=self._service.limits.queries)
@@ -137,10 +141,10 @@ def _search(
     expander: _Shared, stock: Any, body: PlanBody, limits: SearchLimits, progress: _Progress
 ) -> dict[str, Any]:
     """The plan as JSON, or why there is none."""
+    progress.has_begun = perf_counter()
     from molspec.planners.search import Planner
     from molspec.planners.syntheseus import BackwardModel
 
-    progress.has_begun = perf_counter()
     try:
         model = BackwardModel(expander=expander, default_num_results=_N_BEST, use_cache=True)
         planner = Planner(model, stock, limits, deuterium_as_hydrogen=body.deuterium_as_hydrogen)

@@ -16,7 +16,7 @@ export async function plan(smiles, shown) {
   $("plan").disabled = true;
   $("planning").hidden = false;
   $("form").classList.add("folded"); // so that a phone shows how far it is
-  told.textContent = "Waiting for other searches …";
+  told.textContent = "The search is about to begin …";
   try {
     const response = await request("v1/plan", { smiles }, stop.signal);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -25,7 +25,7 @@ export async function plan(smiles, shown) {
       const lines = (text + part.value).split("\n");
       text = lines.pop();
       for (const line of lines) found = JSON.parse(line);
-      if (found.seconds) told.textContent = `Searching: ${found.expansions} molecules looked at in ${found.seconds.toFixed(0)} s …`;
+      if (found.seconds) told.textContent = `Searching: ${lookedAt(found)} …`;
     }
     if (hold(found)) shown();
   } catch (error) {
@@ -36,9 +36,13 @@ export async function plan(smiles, shown) {
   }
 }
 
+/** How far a search is. */
+const lookedAt = ({ expansions, seconds }) =>
+  `${expansions} ${expansions === 1 ? "molecule" : "molecules"} looked at in ${seconds.toFixed(0)} s`;
+
 /** Hold the routes that were found, or the best attempt; false if there is nothing to show. */
 function hold(found) {
-  const looked = `${found.expansions} molecules looked at in ${found.seconds.toFixed(0)} s`;
+  const looked = lookedAt(found);
   const [whole] = found.routes;
   if (whole && !whole.steps.length) {
     const name = [...Object.values(found.names), ...Object.values(found.bought).map((each) => `bought as ${each}`)].join(", ");

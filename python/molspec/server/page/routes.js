@@ -15,6 +15,7 @@ export function facts(route) {
     row: inARow(route),
     logProb: found.reduce((sum, { answer }) => sum + answer.log_prob, 0),
     leaves: [...leaves.values()],
+    racemic: [...new Set(found.flatMap(({ answer }) => answer.racemic ?? []))],
     cost: cost([...leaves.values()]),
   };
 }
@@ -43,7 +44,7 @@ export const offer = ({ name, price, bought }) => [name, price, bought && `bough
 
 /** The facts of a route as a list of terms. */
 export function factsView(route) {
-  const { steps, row, logProb, leaves, cost: sum } = facts(route);
+  const { steps, row, logProb, leaves, racemic, cost: sum } = facts(route);
   const term = (name, ...values) => [h("dt", {}, name), ...values.map((value) => h("dd", {}, value))];
   const buy = leaves.filter((each) => each.sale);
   const lacked = leaves.filter((each) => each.sale === null);
@@ -59,6 +60,7 @@ export function factsView(route) {
     ...list("Buy", buy, "buy"),
     ...list("Not for sale", lacked, "lacked"),
     ...list("Start from", unknown, "unknown"),
+    ...list("Racemic or unspecified", racemic.map((smiles) => ({ smiles })), "lacked"),
   );
 }
 
