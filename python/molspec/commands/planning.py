@@ -149,17 +149,13 @@ def plan_command(
             from molspec.planners.syntheseus import BackwardModel
 
             def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
-                expander = Expander(loaded, cache=AnswerCache(path=cache))
+                cached = AnswerCache(path=cache)
+                expander = Expander(loaded, cache=cached, keep_salts=source.keep_salts)
                 backward = BackwardModel(
                     expander=expander, default_num_results=n_best, use_cache=True
                 )
                 planner = Planner(
-                    backward,
-                    for_sale,
-                    limits,
-                    algorithm,
-                    source.keep_salts,
-                    source.deuterium_as_hydrogen,
+                    backward, for_sale, limits, algorithm, source.deuterium_as_hydrogen
                 )
                 return (planner.plan(query, number) for number, query in targets)
 

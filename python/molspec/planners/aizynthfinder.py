@@ -69,8 +69,8 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
     """Predicts reactants; siblings that a search expands next share a batch.
 
     model: a bundled model, or a checkpoint of any format that molspec reads. n_best: reactions a
-    molecule. The others are those of `Expander.load`: device, dtype, options, mass, cache_file and
-    cache_size.
+    molecule. The others are those of `Expander.load`: device, dtype, options, mass, keep_salts,
+    cache_file and cache_size.
 
     Priors are the answers' probabilities, normalised over the list; `policy_probability` of a
     reaction is the same, `log_prob` the model's own. `reset_cache` does not clear the cache.
@@ -92,12 +92,10 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
         cache_molecules: Sequence[TreeMolecule] | None = None,
     ) -> tuple[list[RetroReaction], list[float]]:
         """All reactions of all molecules, and their priors."""
-        results = self.expander.predict(
-            [molecule.smiles for molecule in molecules],
-            self._n_best,
-            [molecule.smiles for molecule in cache_molecules or ()],
-        )
-        for message in self.expander.unreported(results):
+        queries = [molecule.smiles for molecule in molecules]
+        along = [molecule.smiles for molecule in cache_molecules or ()]
+        results = self.expander.predict(queries, self._n_best, along)
+        for message in self.expander.unreported(queries, results):
             self._logger.warning(message)
         actions: list[RetroReaction] = []
         priors: list[float] = []
@@ -142,7 +140,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
         for reactants in reaction.reactants:
             query = ".".join(molecule.smiles for molecule in reactants)
             (result,) = self.expander.predict([query], self._n_best)
-            for message in self.expander.unreported([result]):
+            for message in self.expander.unreported([query], [result]):
                 self._logger.warning(message)
             found = [prediction.canonical for prediction in result.predictions]
             if any(product in (text or "").split(".") for text in found):

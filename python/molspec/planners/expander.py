@@ -11,6 +11,7 @@ from typing import Any
 
 from rdkit import Chem
 
+from molspec.files import Query, prepare_query
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
 from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
@@ -35,6 +36,8 @@ class Expander:
     options: of `PredictOptions`, by name; by default invalid, unchanged and duplicate predictions
         are dropped, and a query is decoded once.
     mass: predictions beyond this share of the list's probability are dropped.
+    keep_salts: decode salts and mixtures unchanged; otherwise a model of reactants decodes the
+        molecule of a salt, which is then its result's `query`, and several molecules are an error.
 
     Reactants one of which is the product but for its stereo, such as its enantiomer, are dropped,
     and impossible answers: a product with an element that no reactant has.
@@ -48,6 +51,7 @@ class Expander:
         options: Mapping[str, Any] | None = None,
         cache: AnswerCache | None = None,
         mass: float = 1.0,
+        keep_salts: bool = False,
     ) -> None:
         given = dict(options or {})
         check_names("options", given, OPTION_NAMES)
@@ -55,6 +59,7 @@ class Expander:
             raise ValueError(f"mass is {mass}: expected more than 0 and at most 1")
         self.model = model
         self.cache = AnswerCache() if cache is None else cache
+        self.keep_salts = keep_salts
         self._mass = mass
         self._reported: set[str] = set()
         self._options = PredictOptions(**{**USABLE, **given})
@@ -70,10 +75,11 @@ class Expander:
         cache_size: int = 100_000,
         options: Mapping[str, Any] | None = None,
         mass: float = 1.0,
+        keep_salts: bool = False,
     ) -> Expander:
         """Load a model as `molspec.load` does, with a cache as `molspec.AnswerCache`."""
         cache = AnswerCache(cache_size, cache_file)
-        return cls(load(name_or_path, device, dtype), options, cache, mass)
+        return cls(load(name_or_path, device, dtype), options, cache, mass, keep_salts)
 
     def predict(
         self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
@@ -86,17 +92,36 @@ class Expander:
         if n_best is not None:
             width = None if options.beam_size is None else max(options.beam_size, n_best)
             options = replace(options, n_best=n_best, beam_size=width)
-        every = list(dict.fromkeys([*queries, *along]))
-        answers = dict(zip(every, self.cache.predict(self.model, every, options), strict=True))
-        return [self._cut(answers[query]) for query in queries]
+        main = self.model.task == "retro" and not self.keep_salts
+        prepared = {text: prepare_query(Query(text), main) for text in (*queries, *along)}
+        every = list(dict.fromkeys(each.decoded for each in prepared.values() if not each.error))
+        answers = dict(zip(every, self._answers(every, options), strict=True))
+        return [
+            Result(each.smiles, (), each.error, task=self.model.task)
+            if each.error
+            else self._cut(answers[each.decoded])
+            for each in map(prepared.__getitem__, queries)
+        ]
 
-    def unreported(self, results: Iterable[Result]) -> Iterator[str]:
-        """Why molecules have no reactions at all, each reason once, with its first molecule."""
-        for result in results:
-            reason = re.sub(r"\d+|, read as .*", "", result.error or "")
-            if result.error not in (None, ALL_DROPPED) and reason not in self._reported:
+    def unreported(self, queries: Iterable[str], results: Iterable[Result]) -> Iterator[str]:
+        """Why molecules have no reactions at all, each reason once, with its first molecule.
+
+        Also what is decoded in place of a salt.
+        """
+        for query, result in zip(queries, results, strict=True):
+            reason = message = ""
+            if result.error not in (None, ALL_DROPPED):
+                reason = re.sub(r"\d+|, read as .*", "", str(result.error))
+                message = f"{query} has no reactions: {result.error}"
+            elif result.query != query:
+                reason = message = f"{query} is decoded as {result.query}, without counter-ions"
+            if reason and reason not in self._reported:
                 self._reported.add(reason)
-                yield f"{result.query} has no reactions: {result.error}"
+                yield message
+
+    def _answers(self, queries: Sequence[str], options: PredictOptions) -> list[Result]:
+        """The model's own answers to different queries."""
+        return self.cache.predict(self.model, queries, options)
 
     def _cut(self, result: Result) -> Result:
         kept = [each for each in result.predictions if not result.doubt(each)]

@@ -158,8 +158,8 @@ ALGORITHMS = tuple(_ALGORITHMS)
 class Planner:
     """Finds routes from a stock.
 
+    model: with `keep_salts`, salts and mixtures are searched for unchanged, not the molecule.
     stock: canonical SMILES; plans have the names of a `Stock`.
-    keep_salts: search for salts and mixtures unchanged, not for the molecule of a salt.
     deuterium_as_hydrogen: for a model whose vocabulary lacks deuterium.
 
     Raises ValueError for an unknown algorithm.
@@ -171,7 +171,6 @@ class Planner:
         stock: Iterable[str],
         limits: SearchLimits,
         algorithm: str = "retro-star",
-        keep_salts: bool = False,
         deuterium_as_hydrogen: bool = False,
     ) -> None:
         if algorithm not in _ALGORITHMS:
@@ -186,7 +185,6 @@ class Planner:
         config.retro_star_config.max_expansion_depth = 2 * in_a_row  # with reactions
         stock = stock if isinstance(stock, Stock) else Stock(stock)
         self.limits = limits
-        self._keep_salts = keep_salts
         self._hydrogen = deuterium_as_hydrogen and model.expander.model.lacks_deuterium
         self._model = model
         self._stock = stock
@@ -204,9 +202,8 @@ class Planner:
         """
         limits = self.limits
         in_stock = canonicalise(query.smiles.strip()) in self._stock and not limits.exclude_target
-        prepared = prepare_query(
-            query, not (self._keep_salts or in_stock), self._hydrogen and not in_stock
-        )
+        main = not (self._model.expander.keep_salts or in_stock)
+        prepared = prepare_query(query, main, self._hydrogen and not in_stock)
         try:
             if prepared.error is not None:
                 raise ValueError(prepared.error)
