@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rdkit import Chem
+from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.files import Query, prepare_query
 from molspec.prediction.cache import AnswerCache
@@ -28,6 +29,7 @@ USABLE: dict[str, Any] = {
 }
 
 _STEREO = re.compile(r"[@/\\]")
+_CHARGE = re.compile(r"[+-]\d*\]")
 
 
 class Expander:
@@ -39,8 +41,8 @@ class Expander:
     keep_salts: decode salts and mixtures unchanged; otherwise a model of reactants decodes the
         molecule of a salt, which is then its result's `query`, and several molecules are an error.
 
-    Reactants one of which is the product but for its stereo, such as its enantiomer, are dropped,
-    and impossible answers: a product with an element that no reactant has.
+    Reactants one of which is the product but for its stereo, such as its enantiomer, protonated or
+    not, are dropped, and impossible answers: a product with an element that no reactant has.
 
     Raises ValueError, naming the argument, and TypeError for an unknown option.
     """
@@ -126,14 +128,38 @@ class Expander:
     def _cut(self, result: Result) -> Result:
         kept = [each for each in result.predictions if not result.doubt(each)]
         if self.model.task != "product":
-            flat = _flat(canonicalise(result.query) or "")
-            kept = [p for p in kept if flat not in _flat(p.canonical or "").split(".")]
+            product = canonicalise(result.query) or ""
+            kept = [p for p in kept if not _only_changes_stereo(product, p.canonical or "")]
         result = replace(result, predictions=tuple(kept))
         if self._mass == 1:
             return result
         sums = accumulate(result.probabilities)
         count = 1 + sum(share < self._mass for share in sums)
         return replace(result, predictions=result.predictions[:count])
+
+
+def _only_changes_stereo(product: str, reactants: str) -> bool:
+    """Whether a reactant is the product but for its stereo, and perhaps its protonation.
+
+    One of the same stereo in another protonation is none: a salt may be for sale.
+    """
+    flat, neutral = _flat(product), _neutral(product)
+    return any(
+        _flat(each) == flat
+        or ((other := _neutral(each)) != neutral and _flat(other) == _flat(neutral))
+        for each in reactants.split(".")
+    )
+
+
+def _neutral(smiles: str) -> str:
+    """Canonical SMILES without the charges that protons make; the text itself if it has none."""
+    if not _CHARGE.search(smiles):
+        return smiles
+    with quiet():
+        if (molecule := read_smiles(smiles)) is None:
+            return smiles
+        neutral = rdMolStandardize.Uncharger().uncharge(molecule)
+        return canonicalise(write_smiles(neutral)) or smiles
 
 
 def _flat(smiles: str) -> str:
