@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from molspec.files import Query
 from molspec.planners.expander import USABLE, Expander
 from molspec.planners.routes import Plan, SearchLimits
+from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
 from molspec.server.service import Service, Text, in_order, refusing
@@ -67,13 +68,11 @@ class _Shared(Expander):
         self._service, self._worker, self._progress = service, worker, progress
         self._loop = asyncio.get_running_loop()
 
-    def predict(
-        self, queries: Sequence[str], n_best: int | None = None, along: Iterable[str] = ()
-    ) -> list[Result]:
-        """Predict, from the thread of the search. Raises WithdrawnError if the client has left."""
+    def _answers(self, queries: Sequence[str], options: PredictOptions) -> list[Result]:
+        """Answer, from the thread of the search. Raises WithdrawnError if the client has left."""
         if self._progress.is_withdrawn:
             raise WithdrawnError
-        asked = asyncio.run_coroutine_threadsafe(self._ask(queries, n_best or _N_BEST), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self._ask(queries, options.n_best), self._loop)
         results = asked.result()
         self._progress.expansions += len(queries)
         return results
