@@ -77,7 +77,7 @@ class _Shared(Expander):
         self._progress.expansions += len(queries)
         return results
 
-    def unreported(self, results: Iterable[Result]) -> Iterator[str]:
+    def unreported(self, queries: Iterable[str], results: Iterable[Result]) -> Iterator[str]:
         """None: the plan says why, and a server's log has no molecules."""
         return iter(())
 
