@@ -131,6 +131,22 @@ def test_processes_share_a_port_and_end_when_the_parent_is_killed(checkpoint: Pa
         assert _answers(url)
 
 
+def test_the_start_says_what_is_left_out_of_the_stock(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stocks = [tmp_path / "one.smi", tmp_path / "two.smi"]
+    for path, bad in zip(stocks, ("", "C( bad\n"), strict=True):
+        path.write_text(f"CCO ethanol\n{bad}")
+    models = [("tiny", str(checkpoint))]
+    ServerSettings(models, stock=stocks[:1]).load()
+    assert not capsys.readouterr().err
+    ServerSettings(models, stock=stocks).load(2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(str(path) in line for path in stocks)
+    assert "1 of 3 entries" in line
+    assert "'C('" in line
+
+
 def _children(process: subprocess.Popen[str]) -> list[int]:
     path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not path.exists():

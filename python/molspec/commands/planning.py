@@ -107,12 +107,8 @@ def plan_command(
             from molspec.prediction.config import model_settings
 
             for_sale = read_stock(stock, match, **asdict(columns))
-            if for_sale.bad_entries:
-                names = ", ".join(map(str, stock))
-                print_err(
-                    f"{names}: {for_sale.bad_entries} of {for_sale.entries} entries are not "
-                    f"molecules to RDKit and are left out, the first is {for_sale.first_bad}"
-                )
+            if for_sale.left_out:
+                print_err(for_sale.left_out)
             loaded = jobs.load_model(model)
             loaded.check_processes(count)
             if loaded.task not in ("retro", None):

@@ -57,12 +57,14 @@ class Stock(dict[str, str]):
 
     prices: as the stock has them; salts: what is bought for such a molecule; both by molecule.
     entries: the number of entries read; bad_entries: the number of those that are not molecules;
-        first_bad: the number and text of the first of them.
+        first_bad: the number and text of the first of them; left_out: what a command says of them,
+        "" if there are none.
     """
 
     entries = 0
     bad_entries = 0
     first_bad = ""
+    left_out = ""
     match: Match = "exact"
 
     def __init__(self, molecules: Iterable[str] = ()) -> None:
@@ -190,12 +192,18 @@ def read_stock(
     if stock_price_column is not None:
         prices = {"copied": [stock_price_column]}
     read = partial(QueryFile.queries, column=stock_column, name_column=stock_id_column, **prices)
-    for path in [paths] if isinstance(paths, Path) else paths:
+    paths = [paths] if isinstance(paths, Path) else paths
+    for path in paths:
         _read(path, match, read, stock, salts)
     own = set(stock)
     for main, *about in salts:
         if main not in own:
             stock.add(main, *about)
+    if stock.bad_entries:
+        stock.left_out = (
+            f"{', '.join(map(str, paths))}: {stock.bad_entries} of {stock.entries} entries are not "
+            f"molecules to RDKit and are left out, the first is {stock.first_bad}"
+        )
     return stock
 
 
