@@ -56,7 +56,7 @@ def _steps(
         paths = [[*range(at, at + 40), at + 48 + i // queries] for i, at in enumerate(begins)]
         flat = np.array(paths, dtype=np.int32).ravel()
         step = partial(session.step, nodes, flat, slots * queries // 16)
-        row = {"queries": queries, "nodes": count}
+        row: Row = {"queries": queries, "nodes": count}
         row["microseconds"] = 1e6 * wall_seconds(place, step, 50)
         if place.device == "cuda":
             assert isinstance(session, CudaSession)
