@@ -165,8 +165,9 @@ def _check_whole(folder: Path, config: Mapping[str, Any], checkpoint: Checkpoint
     name = _FINGERPRINT if _FINGERPRINT in config else _OLDER_HASH
     if name not in config:
         return
-    own = checkpoint.fingerprint(with_drafters=False)
-    if config[name] != (own if name == _FINGERPRINT else _older_hash(folder, config)):
+    is_older = name == _OLDER_HASH
+    found = _older_hash(folder, config) if is_older else checkpoint.fingerprint(False)
+    if config[name] != found:
         raise CheckpointError(
             f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {name} that was "
             f"written with them; if they were changed on purpose, take it out of {_CONFIG}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -128,8 +128,8 @@ class Expander:
     def _cut(self, result: Result) -> Result:
         kept = [each for each in result.predictions if not result.doubt(each)]
         if self.model.task != "product":
-            product = canonicalise(result.query) or ""
-            kept = [p for p in kept if not _only_changes_stereo(product, p.canonical or "")]
+            is_product = _but_for_stereo(canonicalise(result.query) or "")
+            kept = [p for p in kept if not any(map(is_product, (p.canonical or "").split(".")))]
         result = replace(result, predictions=tuple(kept))
         if self._mass == 1:
             return result
@@ -138,17 +138,21 @@ class Expander:
         return replace(result, predictions=result.predictions[:count])
 
 
-def _only_changes_stereo(product: str, reactants: str) -> bool:
+def _but_for_stereo(product: str) -> Callable[[str], bool]:
     """Whether a reactant is the product but for its stereo, and perhaps its protonation.
 
     One of the same stereo in another protonation is none: a salt may be for sale.
     """
     flat, neutral = _flat(product), _neutral(product)
-    return any(
-        _flat(each) == flat
-        or ((other := _neutral(each)) != neutral and _flat(other) == _flat(neutral))
-        for each in reactants.split(".")
-    )
+    flat_neutral = _flat(neutral)
+
+    def is_product(reactant: str) -> bool:
+        if _flat(reactant) == flat:
+            return True
+        other = _neutral(reactant)
+        return other != neutral and _flat(other) == flat_neutral
+
+    return is_product
 
 
 def _neutral(smiles: str) -> str:
