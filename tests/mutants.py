@@ -25,11 +25,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build/mutants"
 _SEARCHES = ("search", "drafting", "prediction")
+_PYTHON = (
+    "checkpoints", "commands", "common", "drafting", "drop_in", "evaluation", "files", "model",
+    "planners", "prediction", "server", "text", "training",
+)  # fmt: skip
 #: The folders of tests that cover a folder of the product.
-TESTS = dict.fromkeys(("csrc/rules", "csrc/search", "python/molspec/decoding"), _SEARCHES) | {
-    f"python/molspec/{name}": (name,)
-    for name in ("checkpoints", "common", "drop_in", "evaluation", "files", "model", "training")
+TESTS = {
+    **dict.fromkeys(("csrc/rules", "csrc/search", "python/molspec/decoding"), _SEARCHES),
+    **dict.fromkeys(("csrc/draft_models", "csrc/drafting", "csrc/text"), ("drafting", "search")),
+    **dict.fromkeys(("csrc/cpu", "csrc/ops", "python/molspec/engine"), ("engine", "search")),
+    **{f"python/molspec/{name}": (name,) for name in _PYTHON},
 }
+_CODE = {".cpp", ".h", ".inl", ".py"}
 _OPERATORS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&",
     "and": "or", "or": "and", "+": "-", "-": "+", "*": "+", "+=": "-=", "-=": "+=",
@@ -52,7 +59,7 @@ sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__
 def mutants(folder: str) -> Iterator[tuple[str, int, str, str]]:
     """Every mutant of a folder: the file, the index of the line, the line, what it becomes."""
     for path in sorted((ROOT / folder).rglob("*")):
-        if path.suffix not in {".h", ".cpp", ".py"} or path.name.startswith("bind_"):
+        if path.suffix not in _CODE or path.name.startswith("bind_"):
             continue
         in_docstring = False
         for index, line in enumerate(path.read_text().splitlines()):
@@ -75,8 +82,8 @@ def configured() -> None:
         if not path.is_file() or path.read_bytes() != content:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    for path in {*(COPY / "tree").rglob("*.[chp]*")} - {*contents}:
-        if path.suffix in {".h", ".cpp", ".py"}:
+    for path in {*(COPY / "tree").rglob("*.[chip]*")} - {*contents}:
+        if path.suffix in _CODE:
             path.unlink()  # it left the checkout
     where = subprocess.check_output((sys.executable, "-m", "pybind11", "--cmakedir"), text=True)
     # Debug is without optimisation over all files, which takes long.
