@@ -122,8 +122,8 @@ struct Bfloat16 : FloatSums {
       memcpy(&pair, in[row] + k, sizeof(pair));
       const __m512i value = _mm512_set1_epi32(pair);
       for (int v = 0; v < kTileVectors; ++v)
-        sums[row][v].value = _mm512_dpbf16_ps(sums[row][v].value,
-                                              reinterpret_cast<const __m512bh&>(value), column[v]);
+        sums[row][v].a =
+            _mm512_dpbf16_ps(sums[row][v].a, reinterpret_cast<const __m512bh&>(value), column[v]);
     }
   }
 };
