@@ -182,15 +182,19 @@ struct ClusterStep : ClusterRows {
 
   // Norms the rows, stores their hidden states, and computes their logits.
   __device__ void finish() {
-    if (!problem.pre_norm) apply(problem.layers[problem.layer_count - 1].feed_forward_norm);
-    apply(problem.norm);
+    LayerNorm last{};
+    if (!problem.pre_norm) last = problem.layers[problem.layer_count - 1].feed_forward_norm;
+    if (problem.norm.weight) {
+      apply(last);
+      last = problem.norm;
+    }
+    send(last, true);
     const int own = warp();
     if (problem.hidden_states && own < kOwnRows && row_of(own) < count)
       write_columns(
           kClusterWidth,
           problem.hidden_states + int64_t{shared().rows[row_of(own)].slot} * kClusterWidth,
           [&](int i) { return shared().x[own][i]; });
-    send({}, false);
     for (int begin = 0; begin < problem.logits_stride; begin += kClusterWidth) {
       if (begin > 0) __syncthreads();
       const int column = begin + rank * kHeadColumns;

@@ -51,6 +51,7 @@ void encode(const EncodeProblem& problem, cudaStream_t stream) {
     layers.feed_forward(layer);
   }
   layers.end(model.encoder);
+  layers.apply_pending();
   for (const Layer& layer : model.decoder.layers) {
     layers.store_memory(layer.cross_attention, cache);
     cache.base += model.block_size();
@@ -83,7 +84,10 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
     memory.base += model.block_size();
   }
   layers.end(model.decoder);
-  if (problem.hidden_states) layers.keep_hidden(problem.hidden_states);
+  if (problem.hidden_states) {
+    layers.apply_pending();
+    layers.keep_hidden(problem.hidden_states);
+  }
   layers.logits();
   layers.log_softmax(problem.log_probs);
 }

@@ -188,9 +188,14 @@ void Layers::feed_forward(const Layer& layer) {
 }
 
 void Layers::end(const Stack& stack) {
+  if (!model_.final_norm) return;
+  apply_pending();
+  pending_ = stack.norm;
+}
+
+void Layers::apply_pending() {
   if (pending_.weight) norm(pending_, work_.hidden);
   pending_ = {};
-  if (model_.final_norm) norm(stack.norm, work_.hidden);
 }
 
 void Layers::store_memory(const Attention& cross_attention, const LayerCache& cache) {
@@ -206,7 +211,7 @@ void Layers::keep_hidden(float* out) const {
 }
 
 void Layers::logits() const {
-  launch_linear(problem(model_.output, {{}, work_.hidden, model_.d_stride()}, work_.projected,
+  launch_linear(problem(model_.output, {pending_, work_.hidden, model_.d_stride()}, work_.projected,
                         model_.logits_stride()));
 }
 

@@ -1,7 +1,8 @@
 // The blocks of a transformer over rows of activations, as a sequence of kernels on one stream.
 //
 // A post-norm sublayer leaves its norm to the next reader of the stream (`pending_`), so a layer is
-// six linears and two attentions with nothing between them.
+// six linears and two attentions with nothing between them. A stack's last norm is left too: the
+// logits' linear applies it.
 
 #pragma once
 
@@ -28,8 +29,9 @@ class Layers {
   void self_attention(const Layer& layer, const LayerCache& cache, const Keys& keys);
   void cross_attention(const Attention& attention, const LayerCache& cache, const Keys& keys);
   void feed_forward(const Layer& layer);
-  // Applies the pending norm, and the stack's own.
+  // Leaves the stack's last norm pending.
   void end(const Stack& stack);
+  void apply_pending();
   // Keys and values of the finished encoder's rows, for one layer of the decoder.
   void store_memory(const Attention& cross_attention, const LayerCache& cache);
   // hidden, in rows of the slots; [slot, d_model]
