@@ -133,6 +133,7 @@ def cluster(place: Place) -> Iterator[Row]:
     """A step by clusters against the same one without, of few rows and of many: the same bits."""
     changes: tuple[dict[str, Any], ...] = (
         {},
+        {"feed_forward": 1024},
         {"norm": "pre", "norm_kind": "rms", "positions": "relative", "gated": True},
         {"final_norm": False, "positions": "none", "rotary_columns": 16, "activation": "gelu"},
         {"embedding_norm": True, "target_vocab_size": 81, "source_vocab_size": 81},

@@ -13,16 +13,16 @@ from tests.engine.models import random_weights
 from tests.engine.trees import Batch, batch_of, random_batch
 
 SWITCH = "MOLSPEC_CLUSTER_STEP"
-#: Every sublayer and norm that the kernel can have.
+#: Every sublayer, norm and size that the kernel can have.
 CASES: dict[str, dict[str, Any]] = {
     "post-norm": {"positions": "none", "rotary_columns": 16, "embedding_norm": True},
     "pre-norm": {"norm": "pre", "norm_kind": "rms", "positions": "relative", "gated": True}
-    | {"decoder_layers": 1},
+    | {"decoder_layers": 1, "feed_forward": 1024},
 }
 
 
 def batch_in(case: str, lengths: list[int], node_count: int) -> Batch:
-    """A batch of a model whose sizes the kernel takes."""
+    """A batch of a model whose sizes a kernel takes."""
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "feed_forward": 512, "max_positions": 48}
     spec = ModelSpec(70, 70, d_model=256, head_count=8, **{**sizes, **CASES[case]})
     return random_batch(pack(spec, random_weights(spec), torch.bfloat16), lengths, node_count, 3)

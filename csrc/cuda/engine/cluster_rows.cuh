@@ -14,15 +14,14 @@
 namespace molspec::cuda {
 
 constexpr int kClusterThreads = 512, kClusterWarps = kClusterThreads / kWarp;
-constexpr int kClusterWidth = 256;  // of activations and of attention
-constexpr int kClusterInner = 512;  // of the feed-forward layer
+constexpr int kClusterWidth = 256;       // of activations and of attention
+constexpr int kMostClusterInner = 1024;  // of the feed-forward layer
 constexpr int kHeadColumns = kClusterWidth / kClusterBlocks;
-constexpr int kOwnInner = kClusterInner / kClusterBlocks;
 constexpr int kGroupRows = 32, kOwnRows = kGroupRows / kClusterBlocks;
-constexpr int kMostListed = 2048;               // rows of a cluster
-constexpr int kMostClusterLayers = 6;           // older drivers take 4 KB of parameters
-constexpr int kMostColumns = 3 * kHeadColumns;  // of a block: query, key and value
-static_assert(kClusterBlocks == kChunks);
+constexpr int kMostListed = 2048;      // rows of a cluster
+constexpr int kMostClusterLayers = 6;  // older drivers take 4 KB of parameters
+constexpr int kMostColumns = kMostClusterInner / kClusterBlocks;  // of a linear in a block
+static_assert(kClusterBlocks == kChunks && kMostColumns >= 3 * kHeadColumns);
 
 struct ClusterStepProblem {
   const Status* status;
@@ -65,7 +64,7 @@ struct ClusterShared {
 inline __device__ ClusterShared& shared() {
   return *reinterpret_cast<ClusterShared*>(dynamic_shared());
 }
-constexpr int kQueryColumn = kMostColumns - kHeadColumns;  // of a slice
+constexpr int kQueryColumn = 2 * kHeadColumns;  // of a slice
 
 // A block's part of a group of rows, and what moves them between the blocks.
 struct ClusterRows {

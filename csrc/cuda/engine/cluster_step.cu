@@ -10,6 +10,30 @@ namespace {
 
 // Clusters that run at once: an H100 has room for so many.
 constexpr int64_t kMostClusters = 16;
+// Eight multiprocessors read more weights than that too slowly.
+constexpr int64_t kMostClusterBytes = 12'000'000;
+
+using ClusterStepKernel = void (*)(ClusterStepProblem);
+
+// The kernel for a feed-forward layer of so many columns, or null.
+ClusterStepKernel kernel_for(int64_t feed_forward) {
+  switch (feed_forward) {
+    case 512:
+      return cluster_step_kernel<512>;
+    case kMostClusterInner:
+      return cluster_step_kernel<kMostClusterInner>;
+    default:
+      return nullptr;
+  }
+}
+
+// Bytes of the weights that a step reads.
+int64_t step_bytes(const Model& model) {
+  const int64_t inner = model.gated ? 3 * model.feed_forward : 2 * model.feed_forward;
+  const auto layers = static_cast<int64_t>(model.decoder.layers.size());
+  return 2 * model.d_model *
+         (layers * (6 * model.attention_width() + inner) + model.logits_stride());
+}
 
 ClusterStepProblem problem_of(const DecoderStepProblem& from, const Workspace& work) {
   const Model& model = *from.model;
@@ -51,8 +75,9 @@ bool takes_cluster_step(const DecoderStepProblem& problem) {
   const Model& model = *problem.model;
   return std::getenv("MOLSPEC_CLUSTER_STEP") && model.weight_type == WeightType::kBfloat16 &&
          model.d_model == kClusterWidth && model.head_count == kClusterBlocks &&
-         model.head_stride() == kHeadColumns && model.feed_forward == kClusterInner &&
-         model.decoder.layers.size() <= kMostClusterLayers && problem.node_count <= kMostListed &&
+         model.head_stride() == kHeadColumns && kernel_for(model.feed_forward) &&
+         model.decoder.layers.size() <= kMostClusterLayers &&
+         step_bytes(model) <= kMostClusterBytes && problem.node_count <= kMostListed &&
          device_attribute(cudaDevAttrClusterLaunch) &&
          device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) >=
              static_cast<int>(sizeof(ClusterShared));
@@ -62,7 +87,8 @@ void cluster_step(const DecoderStepProblem& problem, const Workspace& work, cuda
   const int64_t clusters = std::min(
       {problem.memories.count, (problem.node_count + kTileRows - 1) / kTileRows, kMostClusters});
   if (clusters == 0) return;
-  check_cuda(cudaFuncSetAttribute(cluster_step_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  const ClusterStepKernel kernel = kernel_for(problem.model->feed_forward);
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(sizeof(ClusterShared))),
              "shared memory of cluster_step");
   cudaLaunchAttribute attributes[2]{};
@@ -78,8 +104,7 @@ void cluster_step(const DecoderStepProblem& problem, const Workspace& work, cuda
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
-  check_cuda(cudaLaunchKernelEx(&config, cluster_step_kernel, problem_of(problem, work)),
-             "cluster_step");
+  check_cuda(cudaLaunchKernelEx(&config, kernel, problem_of(problem, work)), "cluster_step");
 }
 
 }  // namespace molspec::cuda

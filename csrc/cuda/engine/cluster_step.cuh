@@ -3,7 +3,7 @@
 // A cluster takes the rows of its queries, 32 at a time, through all layers; it waits for no other
 // one. Its block b owns
 //   head b, which is columns [32 b, + 32) of queries, keys, values and contexts
-//   columns [64 b, + 64) of the feed-forward layer, and [32 b, + 32) of every 256 logits
+//   an eighth of the columns of the feed-forward layer, and [32 b, + 32) of every 256 logits
 //   rows 2 b and 2 b + 1 of every 16: the residual stream, its norms, its rounding
 // A head's sums have the order, and so the bits, of attention.cuh.
 
@@ -49,7 +49,11 @@ struct HeadSum {
   __device__ float result() const { return sum * (1.0f / total); }
 };
 
+// kInner: columns of the feed-forward layer.
+template <int kInner>
 struct ClusterStep : ClusterRows {
+  static constexpr int kOwnInner = kInner / kClusterBlocks;
+
   __device__ LayerCache of_layer(const LayerCache& cache, int layer) const {
     return {cache.base + layer * problem.layer_stride, cache.block_stride};
   }
@@ -268,13 +272,14 @@ inline __device__ int list_rows(const ClusterStepProblem& problem) {
 }
 
 // Groups of rows one after the other: parents precede their children.
-inline __global__ void __launch_bounds__(kClusterThreads, 1)
+template <int kInner>
+__global__ void __launch_bounds__(kClusterThreads, 1)
     cluster_step_kernel(const __grid_constant__ ClusterStepProblem problem) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   await_previous();
   const int count = list_rows(problem);
   for (int first = 0; first < count; first += kGroupRows) {
-    ClusterStep step{{problem, first, min(kGroupRows, count - first)}};
+    ClusterStep<kInner> step{{problem, first, min(kGroupRows, count - first)}};
     step.run();
   }
 #endif

@@ -8,9 +8,8 @@
 
 namespace molspec::cuda {
 
-// Whether the kernel takes this step: it is compiled for the sizes of the bundled `retro`, in
-// bfloat16; the feed-forward layers of `product` are twice as wide. It has run on no device yet, so
-// that MOLSPEC_CLUSTER_STEP must be in the environment.
+// Whether a kernel takes this step: they are compiled for the sizes of the bundled models, in
+// bfloat16. None has run on a device yet, so that MOLSPEC_CLUSTER_STEP must be in the environment.
 bool takes_cluster_step(const DecoderStepProblem& problem);
 // Writes the logits of the rows to work.projected, and the hidden states if they are wanted.
 void cluster_step(const DecoderStepProblem& problem, const Workspace& work, cudaStream_t stream);
