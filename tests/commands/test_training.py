@@ -43,7 +43,7 @@ def test_prepared_data_trains_a_model_that_trains_further(tmp_path: Path) -> Non
     assert "pairs of reactions.smi validation: " in printed
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"minutes": 9.0, "model": TINY, "batch_tokens": 600}))
-    budget = ("--steps", 3, "--config", settings, "--device", "cpu", "--anyway")
+    budget = ("--steps", 3, "--config", settings, "--device", "cpu")
     status, printed = run("train", "--data", data, "--output", first, *budget)
     assert status == 0
     assert "3 steps in" in printed
@@ -103,7 +103,6 @@ def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) ->
         settings,
         "--device",
         "cpu",
-        "--anyway",
     )
     assert run("train", *folders, *destination)[0] == 0
     card = checkpoints.read(tmp_path / "run" / "model").card

@@ -162,7 +162,6 @@ def _train(inputs: Path, output: Path) -> list[str]:
         data,
         "--config",
         config,
-        "--anyway",
         "--output",
         str(output / "run"),
     ]

@@ -174,7 +174,6 @@ def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: 
             str(tmp_path / "run"),
             "--steps",
             "1",
-            "--anyway",
         )
         == 0
     )

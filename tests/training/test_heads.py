@@ -114,20 +114,6 @@ def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
         HeadsTrainer(tiny.checkpoint(), answers().spread(2), CONFIG, tmp_path / "state.pt")
 
 
-def test_of_older_states_those_of_the_linear_schedule_resume(tmp_path: Path) -> None:
-    file = tmp_path / "state.pt"
-    list(HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, file).run())
-    state = torch.load(file, weights_only=True)
-    for schedule in ("linear", "cooldown"):
-        state["of"]["config"]["schedule"] = schedule
-        torch.save(state, file)
-        if schedule == "linear":
-            assert HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, file).progress == 1.0
-        else:
-            with pytest.raises(ValueError, match="has the schedule 'cooldown'"):
-                HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, file)
-
-
 def test_command_trains_heads(data: Path, tmp_path: Path, run: Run) -> None:
     write_teacher(data, tmp_path / "small")
     arguments = [

@@ -33,7 +33,6 @@ def _train(data: Path, output: Path, *more: str) -> subprocess.CompletedProcess[
         "2",
         "--decoded-pairs",
         "0",
-        "--anyway",
     ]
     arguments = [*map(str, (*command, *settings)), *more]
     return subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -47,9 +47,7 @@ def main(data: str, output: str, trainings: str) -> None:
             torch.save(results, Path(output) / f"{name}.{rank}.pt")
             trainers.clear()
     settings = Path(output) / "killed" / "config.json"
-    command = (
-        f"molspec train --data {data} --config {settings} --device cpu --steps 2 --anyway --output"
-    )
+    command = f"molspec train --data {data} --config {settings} --device cpu --steps 2 --output"
     sys.argv = f"{command} {output}/by-command".split()
     with suppress(SystemExit):
         cli.main()

@@ -130,7 +130,6 @@ def train_command(
     sample: bool = setting(False, "Train a tiny model on 2,000 bundled reactions."),
     config: Path | None = setting(None, "JSON file of settings."),
     start: str | None = setting(None, "A model to train further."),
-    anyway: bool = setting(False, "Train even if the minutes are too few to learn from."),
     ngram: bool = setting(True, "Make the n-gram model that drafts."),
     device: str | None = setting(None, "cuda or cpu."),
     threads: int | None = setting(None, "Threads on the CPU."),
@@ -164,7 +163,6 @@ def train_command(
                 device=device,
                 decode=_decode,
                 threads=threads,
-                anyway=anyway or sample,
                 ngram=ngram,
             )
     if processes.is_lead:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from molspec.checkpoints import Checkpoint
 from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
-from molspec.training.folder import read_state, without_schedule, write_state
+from molspec.training.folder import read_state, write_state
 from molspec.training.prepared import EncodedPairs, digest
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import Trainer
@@ -103,7 +103,6 @@ class DrafterTrainer(Trainer):
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state of `state`. Raises ValueError for that of another training."""
         before = state.get("of", dict.fromkeys(self._identity))
-        before = {**before, "config": without_schedule(before.get("config") or {}, self._path)}
         for name, value in self._identity.items():
             if (found := before.get(name, value)) != value:  # older states do not name the data
                 raise ValueError(

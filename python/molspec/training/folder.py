@@ -66,17 +66,6 @@ def read_training(path: Path) -> dict[str, Any]:
     return stored
 
 
-def without_schedule(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Saved settings without `schedule`, which states of before 0.1.0 have.
-
-    Raises ValueError if it is not the linear one: no other is left.
-    """
-    rest = dict(config)
-    if (schedule := rest.pop("schedule", "linear")) != "linear":
-        raise ValueError(f"{path} has the schedule {schedule!r}: expected 'linear', the only one")
-    return rest
-
-
 def write_state(file: Path, state: Mapping[str, Any]) -> None:
     """Save a state, replacing the one before."""
     unfinished = _unfinished(file)
@@ -131,7 +120,7 @@ class Folder:
     def load(self) -> dict[str, Any]:
         """Read the last saved state. Raises ValueError if it is another training's."""
         stored = read_training(self.path)
-        before = TrainConfig.from_json(without_schedule(stored["config"], self.path)).to_json()
+        before = TrainConfig.from_json(stored["config"]).to_json()
         for name, value in self._config.items():
             if name not in _CHANGEABLE and before[name] != value:
                 raise ValueError(

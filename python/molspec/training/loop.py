@@ -33,17 +33,8 @@ _log = logging.getLogger("molspec.training")
 _LOG_STEPS = 50
 #: Seconds between two lines of progress.
 _REPORT_SECONDS = 30
-#: Optimiser steps before a model's answers are SMILES at all.
-_FEW_STEPS = 200
 #: Steps, or seconds, after which it is known how many more the budget allows.
 _PACE_STEPS, _PACE_SECONDS = 5, 5.0
-_MORE_STEPS = (
-    "take more minutes, smaller batch_tokens or a smaller model, and on a busy CPU fewer threads"
-)
-_TOO_FEW = (
-    "too few to learn from nothing: --start retro (or product) trains a model further; or "
-    f"{_MORE_STEPS}; --anyway trains nevertheless"
-)
 
 
 class TrainingError(RuntimeError):
@@ -70,7 +61,6 @@ def train(
     device: str | None = None,
     decode: Decode | None = None,
     threads: int | None = None,
-    anyway: bool = True,
     ngram: bool = True,
 ) -> Outcome:
     """Train a model on the folder `prepared` and write it to `output`/model.
@@ -84,14 +74,11 @@ def train(
     device: by default "cuda" if there is one, otherwise "cpu".
     decode: called with the model at each validation, to measure top-1.
     threads: torch's on the CPU; its own number if not given.
-    anyway: train a new model even if the budget is too small to learn from; otherwise ValueError,
-        for minutes after the first steps.
     ngram: give the model an n-gram model for drafts. Without, and if `decode` is None, training
         needs neither RDKit nor the package's compiled part.
 
     The logger "molspec.training" reports where it resumes, how many steps to expect, and its
-    progress (INFO), and a budget of minutes that was too small (WARNING). If one process trains,
-    SIGINT and SIGTERM end it after the step, with its state saved.
+    progress. If one process trains, SIGINT and SIGTERM end it after the step, with its state saved.
 
     Processes that torchrun started train together, each on its own GPU or all on the CPU. Call it
     in each with the same arguments. The first decodes and writes; all return the outcome.
@@ -100,12 +87,9 @@ def train(
     not a number, LostProcessError if another process has ended, OSError if a file cannot be
     written.
     """
-    is_refused = start is None and not anyway
     with joined() as processes, kept_random_numbers(), _torch_settings(threads):
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
-            if is_refused and config.steps is not None and config.steps < _FEW_STEPS:
-                raise ValueError(f"steps is {config.steps}, {_TOO_FEW}")
             model, place = _model(config, start, data), processes.device(device)
             fingerprint = None if start is None else start.fingerprint()
             folder = Folder(Path(output), config, data, fingerprint, ngram)
@@ -114,9 +98,8 @@ def train(
             trainer = ModelTrainer(model, batches, config, place, processes)
             validate = Validator(data.validation, *shared, config, place, decode)
         processes.check_same(config=config, data=data.fingerprint)
-        is_refused &= processes.is_lead  # one error for all
         with closing(folder):
-            return _Training(config, folder, trainer, validate, processes, is_refused).run()
+            return _Training(config, folder, trainer, validate, processes).run()
 
 
 @contextmanager
@@ -168,12 +151,9 @@ class _Training:
         trainer: ModelTrainer,
         validate: Validator,
         processes: Ranks,
-        is_refused: bool,
     ) -> None:
         self._config, self._folder, self._trainer = config, folder, trainer
         self._validate, self._processes = validate, processes
-        #: Whether minutes that are too few to learn from are refused.
-        self._is_refused = is_refused
         #: The best validation, and the number of validations since.
         self._best: Validation | None = None
         self._worse_count = 0
@@ -191,8 +171,6 @@ class _Training:
             self._loop()
         assert self._best is not None
         steps, tokens = self._trainer.step_count, self._trainer.token_count
-        if self._config.minutes is not None and steps < _FEW_STEPS:
-            self._report(f"{steps} steps are too few to learn from: {_MORE_STEPS}", logging.WARNING)
         return Outcome(self._folder.model, self._best, steps, tokens, self._seconds / 60)
 
     def _open(self) -> dict[str, Any]:
@@ -218,7 +196,7 @@ class _Training:
                     float(loss)  # waits for a GPU, whose pace is measured
                 self._seconds = self._processes.from_lead(lambda: monotonic() - began)
                 steps = self._trainer.step_count
-                is_paced = is_paced or self._check_pace()
+                is_paced = is_paced or self._tell_pace()
                 is_judged = self._progress >= 1.0 or steps % self._config.validate_every == 0
                 if is_judged or steps % _LOG_STEPS == 0:
                     self._log_steps(losses, learning_rate)
@@ -249,28 +227,21 @@ class _Training:
         patience = self._config.patience
         return self._progress >= 1.0 or (patience is not None and self._worse_count >= patience)
 
-    def _check_pace(self) -> bool:
-        """Report the pace after the first steps; return whether it is known.
-
-        Raises ValueError if the minutes are too few and are refused.
-        """
+    def _tell_pace(self) -> bool:
+        """Report the pace after the first steps; return whether it is known."""
         now, limit = self._numbers(), self._config.minutes
         first = self._first = self._first or now
         taken, tokens, minutes = (now[name] - first[name] for name in ("step", "tokens", "minutes"))
         is_early = taken < _PACE_STEPS - 1 and 60 * minutes < _PACE_SECONDS
-        if (is_early or not taken) and self._progress < 1.0:
+        if is_early or not taken:
             return False
-        speed = f"{tokens / max(60 * minutes, 1e-9):.0f} tokens/s"
         if limit is None:
-            rest = ((self._config.steps or 0) - now["step"]) * minutes / max(taken, 1)
-            self._report(f"{speed}; {self._config.steps} steps are about {rest:.1f} more minutes")
-            return True
-        steps = int(now["step"] + max(0.0, limit - now["minutes"]) * taken / max(minutes, 1e-9))
-        expected = f"{limit:g} minutes are about {steps} steps here"
-        if self._is_refused and steps < _FEW_STEPS:
-            raise ValueError(f"{expected}, {_TOO_FEW}")
-        if self._progress < 1.0:
-            self._report(f"{speed}; {expected}")
+            rest = ((self._config.steps or 0) - now["step"]) * minutes / taken
+            expected = f"{self._config.steps} steps are about {rest:.1f} more minutes"
+        else:
+            steps = int(now["step"] + max(0.0, limit - now["minutes"]) * taken / minutes)
+            expected = f"{limit:g} minutes are about {steps} steps here"
+        self._report(f"{tokens / max(60 * minutes, 1e-9):.0f} tokens/s; {expected}")
         return True
 
     def _check_loss(self, loss: float) -> None:
@@ -292,9 +263,9 @@ class _Training:
         budget = f" of {self._config.steps}" if self._config.steps else ""
         return f"step {self._trainer.step_count}{budget}, {self._seconds / 60:.1f} minutes"
 
-    def _report(self, message: str, level: int = logging.INFO) -> None:
+    def _report(self, message: str) -> None:
         if self._processes.is_lead:
-            _log.log(level, message)
+            _log.info(message)
 
     def _log_steps(self, losses: list[Tensor], learning_rate: float) -> None:
         """Log the steps since the last row; waits for their losses. Raises TrainingError."""
