@@ -24,7 +24,7 @@ class FakeModel:
     task = "product"
     device = "cpu"
     dtype = runs_in = "float32"
-    canonical_queries = True
+    canonical_queries = lacks_deuterium = True
     reader = SimpleNamespace(reads_smiles=True)
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class Predictor:
     """A worker's model, for `map_batches` with batch_format="pyarrow".
 
     column: of the queries; by default as in files (docs/files.md).
-    keep_salts: decode salts unchanged; otherwise a model of reactants removes counter-ions.
+    reading: further options of `molspec.files.predict`: keep_salts, deuterium_as_hydrogen.
 
     Raises ValueError if there is no such model, or it does not support the options.
     """
@@ -64,21 +64,19 @@ class Predictor:
         dtype: str | None = None,
         threads: int = 1,
         column: str | None = None,
-        keep_salts: bool = False,
         options: PredictOptions | None = None,
+        **reading: bool,
     ) -> None:
         set_num_threads(threads)
         self._model = load(model, device, dtype)
         self._config = self._model.decode_config(options)
-        self._column, self._keep_salts = column, keep_salts
+        self._column, self._reading = column, reading
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows, each with its predictions, or its error. Raises ValueError as `check` does."""
         index = check(rows.column_names, self._column, self._model.task)
         queries = [Query(str(query or "")) for query in rows.column(index).to_pylist()]
-        answers = list(
-            predict_queries(self._model, queries, self._config, keep_salts=self._keep_salts)
-        )
+        answers = list(predict_queries(self._model, queries, self._config, **self._reading))
         found = {
             "predictions": [
                 [each.to_json() for each in answer.result.predictions] for answer in answers

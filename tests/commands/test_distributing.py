@@ -18,7 +18,7 @@ from molspec.commands import distributing
 from tests.conftest import Loaded, Run
 
 Captured = pytest.CaptureFixture[str]
-QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n"]
+QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n", "[2H]CCO"]
 _SHARED = ("smiles", "canonical", "log_prob", "finished")
 
 
@@ -81,7 +81,7 @@ def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("flags", [(), ("--raw",), ("--keep-salts",)])
+@pytest.mark.parametrize("flags", [(), ("--raw",), ("--keep-salts", "--deuterium-as-hydrogen")])
 def test_rows_are_answered_as_by_predict(
     distributed: ModuleType, loaded: Loaded, flags: Sequence[str], run: Run, tmp_path: Path
 ) -> None:

@@ -266,6 +266,15 @@ def test_deuterium_is_read_as_hydrogen_on_request(run: Run) -> None:
     assert labelled["error"] == "not in the model's vocabulary: '[13CH3]'"
 
 
+def test_deuterium_of_a_table_is_read_as_hydrogen_on_request(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("product,reactants\n[2H]CCO,CCO\n")
+    read = ("-m", "retro", "--deuterium-as-hydrogen", "--format")
+    for command, form in (("score", "jsonl"), ("evaluate", "json")):
+        assert run(command, str(tmp_path / "a.csv"), "-m", "retro") == 1
+        assert run(command, str(tmp_path / "a.csv"), *read, form) == 0
+        assert "deuterium" in run.out
+
+
 def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:
     command = ("predict", "CC(=O)Cl.Nc1ccccc1", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 1

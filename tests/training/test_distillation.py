@@ -61,9 +61,9 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
                 yield Result(text, () if text == "N" else (Prediction(text[::-1], 0.0),))
 
     def all_texts(
-        texts: Iterator[str | None], unit: str, count: int, done: int
+        texts: Iterator[str | None], unit: str, count: Callable[[], int], done: int
     ) -> Iterator[str | None]:
-        assert (unit, count, done) == ("answers", total, len(queries))
+        assert (unit, count(), done) == ("answers", total, len(queries))
         return texts
 
     def first_four(texts: Iterator[str | None], *_: object) -> Iterator[str | None]:

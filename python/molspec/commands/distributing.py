@@ -18,6 +18,7 @@ from molspec.common.fields import setting
 from molspec.common.journal import open_alone, write_whole
 from molspec.prediction.options import PredictOptions
 
+_QUERIES = ("column", "keep_salts", "deuterium_as_hydrogen")
 #: Marks an unfinished folder of this command, with its settings. Parquet's readers skip it.
 _MARK = ".molspec"
 
@@ -29,7 +30,7 @@ def predict_parquet_command(
     workers: int = setting(1, "Processes; on cuda each has a GPU."),
     block_rows: int = setting(1024, "Rows a worker takes at a time."),
     *,
-    queries: Annotated[dict[str, Any], Given(InputFlags, ("column", "keep_salts"))],
+    queries: Annotated[dict[str, Any], Given(InputFlags, _QUERIES)],
     model: ModelFlags,
     options: PredictOptions,
     raw: bool = RAW,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,14 +10,21 @@ from typing import TYPE_CHECKING, Literal
 
 from molspec.commands import jobs
 from molspec.commands.command import command
-from molspec.commands.flags import PROCESSES, QUERY_COLUMN, TABLES, TARGET_COLUMN, ModelFlags
+from molspec.commands.flags import (
+    DEUTERIUM,
+    PROCESSES,
+    QUERY_COLUMN,
+    TABLES,
+    TARGET_COLUMN,
+    ModelFlags,
+)
 from molspec.common.console import (
     UsageError,
     check_standard_output,
+    counted,
     print_err,
     print_out,
     resumable,
-    told,
     value_errors_are_usage_errors,
 )
 from molspec.common.fields import setting
@@ -33,7 +39,11 @@ def evaluate_command(
     tables: list[Path] = TABLES,
     query_column: str | None = QUERY_COLUMN,
     target_column: str | None = TARGET_COLUMN,
-    by: str | None = setting(None, "Report the accuracy for each value of this column too."),
+    group_column: str | None = setting(
+        None,
+        "Report the accuracy for each value of this column too.",
+        flags=("--group-column", "--by"),
+    ),
     output: Path | None = setting(
         None,
         "Output file of JSON lines: each query's answers and the rank of its target; an "
@@ -45,6 +55,7 @@ def evaluate_command(
     summary_format: Literal["text", "json"] = setting(
         "text", "Format of the summary.", flags=("--format",)
     ),
+    deuterium_as_hydrogen: bool = DEUTERIUM,
     processes: str = PROCESSES,
     *,
     model: ModelFlags,
@@ -57,29 +68,26 @@ def evaluate_command(
     with value_errors_are_usage_errors():
         count = jobs.process_count(processes)
         loaded = jobs.load_model(model)
-        table = PairTable(tables, query_column, target_column, loaded.task, by)
-        settings = Settings(table, model.model_name, loaded.decode_config(options), offset)
+        table = PairTable(tables, query_column, target_column, loaded.task, group_column)
+        config = loaded.decode_config(options)
+        settings = Settings(table, model.model_name, config, offset, deuterium_as_hydrogen)
         evaluation = Evaluation(settings, output, limit)
         with nullcontext() if output is None else resumable():
-            could_share = count == 1 and loaded.device == "cpu"
-            records = jobs.hinted(evaluation.run(loaded, count), could_share)
+            records = jobs.hinted(evaluation.run(loaded, count), loaded, count)
             _work_off(records, evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
     return 1 if evaluation.summary.failed else 0
 
 
 def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
-    """Run an evaluation to its end, with progress on a terminal."""
-    from tqdm import tqdm
+    """Run an evaluation to its end, with its progress."""
 
-    if not sys.stderr.isatty():
-        records = told(records, "queries", lambda: limit, summary.queries)
-    with tqdm(initial=summary.queries, total=limit, disable=None, unit=" queries") as bar:
-        for _ in records:
-            accuracy = summary.accuracy(1)
-            if accuracy is not None:
-                bar.set_postfix_str(f"top-1 {100 * accuracy:.1f} %", refresh=False)
-            bar.update()
+    def accuracy() -> str:
+        found = summary.accuracy(1)
+        return "" if found is None else f"top-1 {100 * found:.1f} %"
+
+    for _ in counted(records, "queries", lambda: limit, summary.queries, accuracy):
+        pass
     if summary.queries == 0:
         raise UsageError("there are no such rows in TABLE")
 

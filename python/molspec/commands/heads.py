@@ -130,7 +130,7 @@ def _train(
     torch.set_num_threads(threads)
     output.mkdir(parents=True, exist_ok=True)
     training = trainer(checkpoint, made.train, config, output / "state.pt")
-    for _ in counted(training.run(), "steps", training.config.steps, training.step_count):
+    for _ in counted(training.run(), "steps", lambda: training.config.steps, training.step_count):
         pass
     print_out(training.summary(checkpoint, made.validation))
     if (grown := training.grown(checkpoint)) is None:

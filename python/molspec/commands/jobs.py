@@ -18,11 +18,9 @@ from molspec.common.console import (
     UsageError,
     check_standard_output,
     counted,
-    is_shown,
     print_err,
     resumable,
     stages,
-    told,
     value_errors_are_usage_errors,
 )
 from molspec.common.tables import COMPRESSED
@@ -85,9 +83,9 @@ def check_copied(copied: Sequence[str], form: str, has_columns: bool, taken: Seq
             raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")
 
 
-def later(source: InputFlags) -> dict[str, Any]:
+def later(deuterium_as_hydrogen: bool) -> dict[str, Any]:
     """Settings that decide answers and that older journals lack, unless they are the default."""
-    return {"deuterium_as_hydrogen": True} if source.deuterium_as_hydrogen else {}
+    return {"deuterium_as_hydrogen": True} if deuterium_as_hydrogen else {}
 
 
 def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
@@ -119,13 +117,14 @@ def run(
     results: Output[AnswerT],
     queries: Iterator[Query],
     answer: Callable[..., Iterator[AnswerT]],
+    model: Model,
+    processes: int,
     *,
     source: str,
     output: str,
     unit: str = "queries",
     count: Callable[[], int | None] = lambda: None,
     quiet: bool = False,
-    could_share: bool = False,
     outcome: Callable[[AnswerT], str] | None = None,
     outcomes: Sequence[str] = (),
 ) -> int:
@@ -134,7 +133,6 @@ def run(
     answer: returns the answers to queries, in their order; `done` is the number before them.
     count: about how many queries there are, for the progress, if results go to a file.
     quiet: print nothing if every query was answered.
-    could_share: as of `hinted`.
     outcome: one of `outcomes`, of which the numbers are printed, for an answer without an error.
 
     Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot
@@ -146,11 +144,10 @@ def run(
         first = list(islice(rest, 1))
         if not first and not before:
             raise UsageError(f"there are no {unit} in {source}")
-        answers = hinted(results.write(answer(chain(first, rest), done=before)), could_share)
-        if is_shown(output == STANDARD and sys.stdout.isatty()):
-            answers = counted(answers, unit, count(), before)
-        elif not sys.stderr.isatty():
-            answers = told(answers, unit, count, before)
+        written = results.write(answer(chain(first, rest), done=before))
+        answers = hinted(written, model, processes)
+        if not (output == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
+            answers = counted(answers, unit, count, before)
         with nullcontext() if is_stream(output) else resumable():
             kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
     progress = results.progress
@@ -169,14 +166,11 @@ def run(
     return 1 if progress.failed else 0
 
 
-def hinted(answers: Iterable[T], could_share: bool) -> Iterator[T]:
-    """Pass on the answers of a job; after a while say once that it could use more cores.
-
-    could_share: whether it runs in one process, on the CPU.
-    """
+def hinted(answers: Iterable[T], model: Model, processes: int) -> Iterator[T]:
+    """Pass on the answers of a job; after a while say once that it could use more cores."""
     from molspec.common.workers import usable_cores
 
-    due = perf_counter() + _LONG
+    due, could_share = perf_counter() + _LONG, processes == 1 and model.device == "cpu"
     for each in answers:
         if could_share and perf_counter() >= due and (cores := usable_cores()) > 1:
             could_share = False

@@ -15,6 +15,7 @@ from molspec.commands import jobs
 from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import (
     COPY_COLUMN,
+    DEUTERIUM,
     PROCESSES,
     QUERY_COLUMN,
     RAW,
@@ -84,10 +85,11 @@ def predict_command(
                 deuterium_as_hydrogen=source.deuterium_as_hydrogen,
                 processes=count,
             ),
+            loaded,
+            count,
             source=opened.name,
             output=output.output_name,
             count=opened.count,
-            could_share=count == 1 and loaded.device == "cpu",
             quiet=output.output_name == STANDARD and not source.input_names,
         )
     progress = results.progress
@@ -125,6 +127,7 @@ def score_command(
         "default aligned for models of root-aligned SMILES.",
         flags=("--aligned/--plain",),
     ),
+    deuterium_as_hydrogen: bool = DEUTERIUM,
     processes: str = PROCESSES,
     model: ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
@@ -147,6 +150,7 @@ def score_command(
             "canonical_queries": options["canonical_queries"],
             "aligned": aligned,
             "format": form,
+            **jobs.later(deuterium_as_hydrogen),
         }
         results = jobs.open_results(
             output,
@@ -156,15 +160,17 @@ def score_command(
             {**jobs.files_read(model), "TABLE": tables},
         )
 
-    answer = partial(files.score, loaded, **options, aligned=aligned, processes=count)
+    answer = partial(
+        files.score,
+        loaded,
+        deuterium_as_hydrogen=deuterium_as_hydrogen,
+        **options,
+        aligned=aligned,
+        processes=count,
+    )
     queries = (Query(row.query, row.name, target=row.target) for row in table)
     return jobs.run(
-        results,
-        queries,
-        answer,
-        source="TABLE",
-        output=output.output_name,
-        could_share=count == 1 and loaded.device == "cpu",
+        results, queries, answer, loaded, count, source="TABLE", output=output.output_name
     )
 
 
@@ -198,7 +204,7 @@ def _results(
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,
         "copy_column": list(copied),
-        **jobs.later(source),
+        **jobs.later(source.deuterium_as_hydrogen),
     }
     reads = jobs.files_read(model, source)
     return jobs.open_results(output, FORMATS[form], context, settings, reads)

@@ -153,18 +153,13 @@ class _Printer(logging.Handler):
         print_err(record.getMessage())
 
 
-def is_shown(output_is_terminal: bool = False) -> bool:
-    """Whether there is a terminal that does not show the output itself."""
-    return not output_is_terminal and sys.stderr.isatty()
-
-
 @contextmanager
 def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
     """Show the current stage and the number of finished ones, and clear that afterwards.
 
     Call the yielded function at the end of each stage.
     """
-    if not is_shown():
+    if not sys.stderr.isatty():
         yield lambda: None
         return
     from tqdm import tqdm
@@ -180,36 +175,45 @@ def stages(names: Sequence[str]) -> Iterator[Callable[[], None]]:
         yield done
 
 
-def counted(things: Iterable[T], unit: str, total: int | None = None, done: int = 0) -> Iterator[T]:
-    """Show the number of items, of `total` if it is known, counted from `done`."""
-    from tqdm import tqdm
-
-    rest = iter(things)
-    yield from islice(rest, _FEW)
-    yield from tqdm(
-        rest, initial=done + _FEW, total=total, delay=0.1, unit=f" {unit}", disable=None
-    )
-
-
-def told(
-    things: Iterable[T], unit: str, count: Callable[[], int | None], done: int = 0
+def counted(
+    things: Iterable[T],
+    unit: str,
+    count: Callable[[], int | None] = lambda: None,
+    done: int = 0,
+    remark: Callable[[], str] = lambda: "",
 ) -> Iterator[T]:
-    """Print a line a minute, for a log: the number of items, counted from `done`, and the rate.
+    """Show the number of items, counted from `done`: by a bar, or for a log a line a minute.
 
-    count: about how many items there are; then the time that is left is printed too.
+    count: about how many items there are, if that is known.
+    remark: what is shown beside the number.
     """
-    began = last = perf_counter()
-    total: int | None = None
-    for number, thing in enumerate(things, start=1):
-        yield thing
-        if (now := perf_counter()) - last < _MINUTE:
-            continue
-        total = count() if last == began else total
-        rate, last = number / (now - began), now
-        line = f"{done + number}{f' of {total}' if total else ''} {unit}, {rate:.3g} a second"
-        if total:
-            line += f", about {max(0, total - done - number) / rate / _MINUTE:.0f} minutes left"
-        print_err(line)
+
+    def in_bar() -> Iterator[T]:
+        from tqdm import tqdm
+
+        rest = iter(things)
+        yield from islice(rest, _FEW)
+        shown = {"initial": done + _FEW, "total": count(), "delay": 0.1, "unit": f" {unit}"}
+        with tqdm(rest, **shown) as bar:
+            for thing in bar:
+                yield thing
+                bar.set_postfix_str(remark(), refresh=False)
+
+    def in_lines() -> Iterator[T]:
+        began = last = perf_counter()
+        total: int | None = None
+        for number, thing in enumerate(things, start=1):
+            yield thing
+            if (now := perf_counter()) - last < _MINUTE:
+                continue
+            total = count() if last == began else total
+            rate, last = number / (now - began), now
+            of = f" of {total}" if total else ""
+            left = f"about {max(0, (total or 0) - done - number) / rate / _MINUTE:.0f} minutes left"
+            told = (f"{done + number}{of} {unit}", f"{rate:.3g} a second", left * bool(total))
+            print_err(", ".join(filter(None, (*told, remark()))))
+
+    return in_bar() if sys.stderr.isatty() else in_lines()
 
 
 @contextmanager

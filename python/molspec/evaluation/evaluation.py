@@ -15,6 +15,7 @@ from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
 from molspec.prediction.config import DecodeConfig
 from molspec.prediction.streams import beside
+from molspec.text import without_deuterium
 
 if TYPE_CHECKING:
     from molspec.common.workers import Processes
@@ -28,12 +29,14 @@ class Settings:
 
     model: the model's name in reports; `config` is compared when an evaluation resumes.
     offset: rows to skip at the table's beginning.
+    deuterium_as_hydrogen: in queries, for a model whose vocabulary lacks deuterium.
     """
 
     table: PairTable
     model: str
     config: DecodeConfig
     offset: int = 0
+    deuterium_as_hydrogen: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The model and options as JSON values. Defaults are resolved."""
@@ -44,6 +47,7 @@ class Settings:
             "target_column": self.table.target_column,
             "group_column": self.table.group_column,
             "offset": self.offset,
+            **({"deuterium_as_hydrogen": True} if self.deuterium_as_hydrogen else {}),
         }
 
 
@@ -95,7 +99,8 @@ class Evaluation:
         self._has_run = True
 
         def results(rows: Iterator[Pair]) -> Iterator[Result]:
-            queries = (row.query for row in rows)
+            lacks = self.settings.deuterium_as_hydrogen and model.lacks_deuterium
+            queries = (without_deuterium(row.query) if lacks else row.query for row in rows)
             return model.predict_stream(queries, self.settings.config, processes=processes)
 
         records = self._records(beside(self._rows, results))

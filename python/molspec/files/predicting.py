@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +35,14 @@ def predict(
 
     Raises ValueError if the model cannot be used with the options.
     """
-    from molspec.prediction.streams import beside
+    main = model.task == "retro" and not keep_salts
+    hydrogen = deuterium_as_hydrogen and model.lacks_deuterium
 
     def results(queries: Iterator[Query]) -> Iterator[Result]:
         smiles = (each.decoded for each in queries)
         return model.predict_stream(smiles, options, processes=processes)
 
-    main = model.task == "retro" and not keep_salts
-    hydrogen = deuterium_as_hydrogen and model.lacks_deuterium
-    answered = beside((prepare_query(query, main, hydrogen) for query in queries), results)
-    return (
-        Answer(number, query, result)
-        for number, (query, result) in enumerate(answered, start=done + 1)
-    )
+    return _answers((prepare_query(query, main, hydrogen) for query in queries), results, done)
 
 
 def score(
@@ -55,23 +50,29 @@ def score(
     queries: Iterable[Query],
     *,
     done: int = 0,
-    processes: Processes = 1,
+    deuterium_as_hydrogen: bool = False,
     **options: Any,
 ) -> Iterator[Answer]:
     """Score the queries' targets in their order, reading them when they are needed.
 
     The options are those of `Model.log_probs_stream`. Raises ValueError if one is invalid.
     """
-    from molspec.prediction.streams import beside
+    hydrogen = deuterium_as_hydrogen and model.lacks_deuterium
 
     def results(queries: Iterator[Query]) -> Iterator[Result]:
-        pairs = ((query.smiles, query.target) for query in queries)
-        return model.log_probs_stream(pairs, processes=processes, **options)
+        pairs = ((query.decoded, query.target) for query in queries)
+        return model.log_probs_stream(pairs, **options)
 
-    return (
-        Answer(number, query, result)
-        for number, (query, result) in enumerate(beside(queries, results), start=done + 1)
-    )
+    return _answers((prepare_query(query, False, hydrogen) for query in queries), results, done)
+
+
+def _answers(
+    queries: Iterable[Query], results: Callable[[Iterator[Query]], Iterator[Result]], done: int
+) -> Iterator[Answer]:
+    from molspec.prediction.streams import beside
+
+    answered = enumerate(beside(queries, results), start=done + 1)
+    return (Answer(number, query, result) for number, (query, result) in answered)
 
 
 def prepare_query(query: Query, main: bool, hydrogen: bool = False) -> Query:

@@ -156,22 +156,25 @@ def _but_for_stereo(product: str) -> Callable[[str], bool]:
 
 
 def _neutral(smiles: str) -> str:
-    """Canonical SMILES without the charges that protons make; the text itself if it has none."""
-    if not _CHARGE.search(smiles):
-        return smiles
-    with quiet():
-        if (molecule := read_smiles(smiles)) is None:
-            return smiles
-        neutral = rdMolStandardize.Uncharger().uncharge(molecule)
-        return canonicalise(write_smiles(neutral)) or smiles
+    """Canonical SMILES without the charges that protons make."""
+    written = _without(_CHARGE, rdMolStandardize.Uncharger().uncharge, smiles)
+    return smiles if written == smiles else canonicalise(written) or smiles
 
 
 def _flat(smiles: str) -> str:
-    """Canonical SMILES without stereo; the text itself if it has none, or is not a molecule."""
-    if not _STEREO.search(smiles):
+    """Canonical SMILES without stereo."""
+
+    def flatten(molecule: Chem.Mol) -> Chem.Mol:
+        Chem.RemoveStereochemistry(molecule)
+        return molecule
+
+    return _without(_STEREO, flatten, smiles)
+
+
+def _without(mark: re.Pattern[str], change: Callable[[Any], Any], smiles: str) -> str:
+    """A changed molecule; the text itself if it has no such mark, or is not a molecule."""
+    if not mark.search(smiles):
         return smiles
     with quiet():
-        if (molecule := read_smiles(smiles)) is None:
-            return smiles
-        Chem.RemoveStereochemistry(molecule)
-        return write_smiles(molecule)
+        molecule = read_smiles(smiles)
+        return smiles if molecule is None else write_smiles(change(molecule))

@@ -61,7 +61,7 @@ def distil(data: Prepared, model: Model, name: str, folder: Path, pairs: int) ->
         sources = [ids for table in (made.train, made.validation) for ids, _ in table.pairs()]
         found = list(journal.records())
         rest = (data.vocabulary.decode(ids) for ids in sources[len(found) :])
-        answers = counted(_answers(model, rest), "answers", len(sources), len(found))
+        answers = counted(_answers(model, rest), "answers", lambda: len(sources), len(found))
         found += journal.record(answers)
         described = {"aligned": model.aligned, "teacher": f"{name}, {teacher}"}
         made = _answered(made, found, described)

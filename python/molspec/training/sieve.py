@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from tqdm import tqdm
-
+from molspec.common.console import counted
 from molspec.text import TokenizationError, tokenize
 from molspec.training.pairs import Made, product_alone
 from molspec.training.prepared import SPLITS
@@ -45,7 +44,7 @@ class Sieve:
 
     def take(self, rows: Iterable[Made], what: str) -> None:
         """Sort rows; validation reactions come before the training reactions they rule out."""
-        for made in tqdm(rows, desc=what, unit=" rows", disable=None):
+        for made in counted(rows, f"rows of {what}"):
             reason = made.reason or self._reason(made)
             if made.split == "validation":
                 self._validation_products.add(made.product or product_alone(made.row))
@@ -64,7 +63,7 @@ class Sieve:
 
         judged = progress.stage("judged", rows, score, lambda row: list(row.pairs[0]))
         nats: list[float] = []
-        for row, log_prob in tqdm(judged, "judge", len(rows), unit=" reactions", disable=None):
+        for row, log_prob in counted(judged, "reactions judged", lambda: len(rows)):
             nats.append(math.inf if log_prob is None else -log_prob)
             if log_prob is None:
                 self.reject(row, "unreadable to the judge")
