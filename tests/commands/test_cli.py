@@ -43,28 +43,13 @@ def test_a_failed_query_gives_status_1_and_others_are_answered(run: Run, loaded:
     assert [result["error"] for result in results] == [None, "it has an X", None]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"drafter": "windows", "draft_length": 7, "draft_count": 3, "batch_size": 5},
-        {"drafter": "tree", "node_budget": 9, "max_length": 90},
-        {"augmentations": 3, "merge_duplicates": True},
-        {"augmentations": 3, "augment_below": 0.6},
-        {"n_best": 3, "beam_size": 4, "beam": "exact", "length_penalty": 0.5},
-        {"n_best": 2, "length_penalty": 1.0, "finished": "separate"},
-    ],
-    ids=str,
-)
-def test_every_option_reaches_the_model(run: Run, loaded: Loaded, options: dict[str, Any]) -> None:
-    flags = [
-        part
-        for name, value in options.items()
-        for part in (f"--{name.replace('_', '-')}", *([] if value is True else [str(value)]))
-    ]
-    assert run("predict", "C", *flags, "-m", "retro", "--dtype", "bfloat16") == 0
+def test_options_reach_the_model(run: Run, loaded: Loaded) -> None:
+    flags = "-n 2 --beam-size 4 --max-length 90 --augmentations 3 --merge-duplicates"
+    assert run("predict", "C", *flags.split(), "-m", "retro", "--dtype", "bfloat16") == 0
     assert (loaded["name"], loaded["dtype"]) == ("retro", "bfloat16")
-    assert loaded["model"].options == PredictOptions(**options)
+    assert loaded["model"].options == PredictOptions(
+        n_best=2, beam_size=4, max_length=90, augmentations=3, merge_duplicates=True
+    )
 
 
 def test_the_threads_flag_sets_the_number_of_threads(run: Run) -> None:
@@ -229,54 +214,39 @@ def test_evaluate_refuses_other_settings(run: Run, loaded: Loaded, tmp_path: Pat
     assert run(*command) == 0
     before = output.read_text()
     assert run(*command, "--n-best", "2") == 2
-    assert (run.out, run.err) == (
-        "",
-        f"molspec: n_best is 2, but {output} holds an evaluation with 1: "
-        "take another file to begin anew\n",
-    )
+    assert run.err.startswith("molspec: n_best is 2, but ")
     assert output.read_text() == before
 
 
+#: The beginning of each error, and a part of it.
 WRONG_USE = {
-    "predcit": "there is no command 'predcit'; did you mean predict?",
-    "predict C --output ''": "'': No such file or directory",
-    "evaluate absent.tsv": "absent.tsv: No such file or directory",
-    "evaluate .": ".: Is a directory",
-    "evaluate empty.smi": "empty.smi: none of the columns src, query, reactants, reactant, "
-    "source is in its "
-    "header, which is empty: name another by --query-column",
-    "evaluate table.tsv --query-column a": "query_column is 'a': expected a column of table.tsv, "
-    "src, tgt",
-    "evaluate table.tsv --offset 3": "there are no such rows in TABLE",
-    "evaluate table.tsv --limit 0": "limit is 0: expected a whole number of at least 1",
-    "evaluate table.tsv --n-best 0": "n_best is 0: expected a whole number of at least 1",
-    "evaluate table.tsv --output table.tsv": "table.tsv holds something else than such an "
-    "evaluation: take another file",
-    "evaluate table.tsv --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
-    "predict C -n two": "n_best is 'two': expected a whole number of at least 1",
-    "predict C -f xyz": "format is 'xyz': expected one of text, jsonl, csv, tsv, smi, rsmi, sdf, "
-    "html",
-    "predict": "give queries either as SMILES or by --input, FILE or -",
-    "predict C --input some.smi": "give queries either as SMILES or by --input, FILE or -",
-    "predict --input absent.smi": "absent.smi: No such file or directory",
-    "predict --input .": ".: Is a directory",
-    "predict --input empty.smi": "there are no queries in empty.smi",
-    "predict --input some.smi --output ./some.smi": "the job would write or remove some.smi, which "
-    "it reads as --input some.smi: expected another output",
-    "predict C --output absent/out.jsonl": "absent/out.jsonl: No such file or directory",
-    "predict C --output .": ".: Is a directory",
-    "predict C --output /dev/full": "/dev/full: No space left on device",
-    "evaluate table.tsv --output /dev/full": "/dev/full: Is a device: expected a file",
-    "predict some.smi": "some.smi is a file: give it by --input",
-    "predict C --output out.csv.gz -f csv": "output is 'out.csv.gz': expected one without .gz, "
-    "none is compressed",
-    "predict C --output out.xyz": "output is 'out.xyz': expected a name that ends in .txt, .jsonl, "
-    ".csv, .tsv, .smi, .rsmi, .sdf, .html, or a format",
-    "predict --input table.tsv --column a": "column is 'a': expected a column of table.tsv, "
-    "src, tgt",
-    "predict --input some.smi --column a": "column is 'a': expected none, some.smi is not a table",
-    "predict --input some.smi --id-column a": "id_column is 'a': expected none, some.smi has none",
-    "predict C --max-length -3": "max_length is -3: expected a whole number of at least 1",
+    "predcit": ("there is no command 'predcit'", "did you mean predict?"),
+    "predict C --no-such-option": ("No such option", "--no-such-option"),
+    "predict C --output ''": ("''", "No such file"),
+    "evaluate absent.tsv": ("absent.tsv", "No such file"),
+    "evaluate .": (".", "Is a directory"),
+    "evaluate empty.smi": ("empty.smi", "--query-column"),
+    "evaluate table.tsv --by a": ("group_column", "'a'"),
+    "evaluate table.tsv --offset 3": ("there are no such rows in TABLE", ""),
+    "evaluate table.tsv --limit 0": ("limit", "0"),
+    "evaluate table.tsv --output table.tsv": ("table.tsv", "take another file"),
+    "evaluate table.tsv --output absent/out.jsonl": ("absent/out.jsonl", "No such file"),
+    "evaluate table.tsv --output /dev/full": ("/dev/full", "Is a device"),
+    "predict C -n two": ("n_best", "'two'"),
+    "predict C -f xyz": ("format", "'xyz'"),
+    "predict": ("give queries", "--input"),
+    "predict C --input some.smi": ("give queries", "--input"),
+    "predict some.smi": ("some.smi is a file", "--input"),
+    "predict --input absent.smi": ("absent.smi", "No such file"),
+    "predict --input .": (".", "Is a directory"),
+    "predict --input empty.smi": ("there are no queries in empty.smi", ""),
+    "predict --input some.smi --output ./some.smi": ("the job would write", "--input some.smi"),
+    "predict C --output absent/out.jsonl": ("absent/out.jsonl", "No such file"),
+    "predict C --output .": (".", "Is a directory"),
+    "predict C --output /dev/full": ("/dev/full", "No space left on device"),
+    "predict C --output out.csv.gz -f csv": ("output", "'out.csv.gz'"),
+    "predict C --output out.xyz": ("output", "'out.xyz'"),
+    "predict --input some.smi --column a": ("column", "'a'"),
 }
 
 
@@ -289,20 +259,12 @@ def test_wrong_use_gives_a_one_line_error_and_status_2(
     (tmp_path / "empty.smi").touch()
     write_table(tmp_path)
     assert run(*shlex.split(arguments)) == 2
-    assert (run.out, run.err) == ("", f"molspec: {WRONG_USE[arguments]}\n")
+    begin, part = WRONG_USE[arguments]
+    assert run.out == ""
+    assert run.err.startswith(f"molspec: {begin}")
+    assert part in run.err
+    assert run.err.count("\n") == 1
     assert (tmp_path / "some.smi").read_text() == "CO\n"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    ["predcit C", "predict C --no-such-option", "predict C --format xml", "predict C --n-best x"],
-)
-def test_a_parser_error_is_one_line_and_gives_status_2(run: Run, arguments: str) -> None:
-    assert run(*arguments.split()) == 2
-    out, err = run.out, run.err
-    assert out == ""
-    assert err.startswith("molspec: ")
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -310,13 +272,10 @@ def test_a_parser_error_is_one_line_and_gives_status_2(run: Run, arguments: str)
     [
         ("--model prodcut", "prodcut"),
         ("--model broken", "config.json"),
-        ("--dtype float64", "dtype is 'float64': expected float32, bfloat16"),
-        ("--drafter guess", "guess"),
-        ("--n-best 0", "n_best is 0: expected a whole number of at least 1"),
-        ("--draft-length 0 --drafter windows", "draft_length is 0"),
+        ("--dtype float64", "dtype"),
     ],
 )
-def test_an_unusable_model_or_option_leaves_the_output_unchanged(
+def test_an_unusable_model_leaves_the_output_unchanged(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -325,10 +284,8 @@ def test_an_unusable_model_or_option_leaves_the_output_unchanged(
     (tmp_path / "broken" / "model.safetensors").touch()
     (tmp_path / "results.jsonl").write_text("yesterday's\n")
     assert run("predict", "C", "--output", "results.jsonl", *arguments.split()) == 2
-    out, err = run.out, run.err
-    assert out == ""
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in run.err
+    assert (run.out, run.err.count("\n")) == ("", 1)
     assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
 
 
@@ -350,24 +307,17 @@ def test_info(run: Run) -> None:
 
 
 def test_convert(run: Run, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert run("convert", "retro", str(tmp_path / "mine"), "--dtype", "bfloat16") == 0
-    assert read(tmp_path / "mine").dtype == "bfloat16"
-    assert read(tmp_path / "mine").runs_in["cpu"] == "int8"
     mine, absent, other = (str(tmp_path / name) for name in ("mine", "absent", "other"))
+    for _ in range(2):
+        assert run("convert", "retro", mine, "--dtype", "bfloat16") == 0
+    assert (read(Path(mine)).dtype, read(Path(mine)).runs_in["cpu"]) == ("bfloat16", "int8")
     for arguments, message in (
         (("retro", mine), f"{mine}: exists already"),
-        (
-            ("retro", other, "--dtype", "int8"),
-            "dtype is 'int8': expected one of float32, float16, bfloat16",
-        ),
-        (
-            (absent, other),
-            f"no model '{absent}': expected product or retro, or the path of a checkpoint",
-        ),
+        (("retro", other, "--dtype", "int8"), "dtype is 'int8'"),
+        ((absent, other), f"no model '{absent}'"),
     ):
         assert run("convert", *arguments) == 2
-        assert run.err == f"molspec: {message}\n"
+        assert run.err.startswith(f"molspec: {message}")
 
 
 @pytest.mark.parametrize(
