@@ -290,12 +290,15 @@ def test_an_unusable_model_leaves_the_output_unchanged(
 
 
 def test_the_bundled_model_predicts_an_acylation(run: Run) -> None:
-    assert run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]", "--format", "jsonl") == 1
-    answered, invalid, unknown = map(json.loads, run.out.splitlines())
+    assert (
+        run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]", "acetic acid", "-f", "jsonl") == 1
+    )
+    answered, invalid, unknown, named = map(json.loads, run.out.splitlines())
     assert canonicalise(answered["predictions"][0]["smiles"]) == "CC(=O)Nc1ccccc1"
     assert answered["predictions"][0]["log_prob"] < 0
     assert invalid["error"].startswith("not a molecule to RDKit: ")
     assert unknown["error"] == "not in the model's vocabulary: '[U]'"
+    assert named["error"].startswith("not SMILES: 'acetic acid'; names are not looked up")
 
 
 def test_info(run: Run) -> None:

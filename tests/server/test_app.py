@@ -300,7 +300,7 @@ def test_openapi_describes_the_api(client: httpx.Client) -> None:
 def test_invalid_limits_are_refused() -> None:
     refused("queries is 0", Limits, queries=0)
     refused("seconds is -1", Limits, seconds=-1)
-    refused("9", Limits, waiting=9)
+    refused("waiting is 9", Limits, waiting=9)
 
 
 def test_a_low_limit_of_drafts_is_only_for_requests_that_name_them() -> None:

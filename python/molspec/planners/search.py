@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import count
+from collections.abc import Iterable, Iterator
+from itertools import count, product
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -263,27 +263,33 @@ def _best_attempt(graph: Any) -> tuple[tuple[str, ...], Route | None]:
 
 #: The number of molecules that are not for sale, the cost, these molecules, and the steps.
 _Attempt = tuple[int, float, tuple[str, ...], tuple[Step, ...]]
+#: The log-prob of steps, and the steps; if a molecule has two steps, the first one is used.
+_Way = tuple[float, tuple[Step, ...]]
+
+
+def _alternatives(node: Any, graph: Any) -> Iterator[tuple[Step, list[Any]]]:
+    """The steps from a molecule, or a set of molecules, each with the nodes that it leads to.
+
+    The graph is a tree of molecules and reactions (`AndNode`), or of sets of molecules.
+    """
+    for child in graph.successors(node):
+        if isinstance(child, AndNode):
+            yield _step(child.reaction), list(graph.successors(child))
+        else:
+            yield _step(graph._graph.edges[node, child]["reaction"]), [child]
 
 
 def _attempt(node: Any, graph: Any) -> _Attempt:
-    """The attempt at a node that lacks least. The graph is as for `_ways`."""
+    """The attempt at a node that lacks least."""
     if node.has_solution:
         return 0, 0.0, (), _ways(node, graph, 1)[0][1]
     found: list[_Attempt] = []
-    for child in graph.successors(node):
-        count, cost, lacked, steps = _attempt(child, graph)
-        if not isinstance(node, AndNode):
-            is_reaction = isinstance(child, AndNode)
-            reaction = (
-                child.reaction if is_reaction else graph._graph.edges[node, child]["reaction"]
-            )
-            cost -= _step(reaction).log_prob
-            steps = (*steps, _step(reaction))
-        found.append((count, cost, lacked, steps))
-    if isinstance(node, AndNode):
-        lacked = tuple(dict.fromkeys(each for *_, part, _ in found for each in part))
-        steps = tuple(step for *_, part in found for step in part)
-        return len(lacked), sum(cost for _, cost, *_ in found), lacked, steps
+    for step, parts in _alternatives(node, graph):
+        tried = [_attempt(part, graph) for part in parts]
+        lacked = tuple(dict.fromkeys(each for *_, part, _ in tried for each in part))
+        steps = tuple(each for *_, part in tried for each in part)
+        cost = sum(cost for _, cost, *_ in tried) - step.log_prob
+        found.append((len(lacked), cost, lacked, (*steps, step)))
     if found:
         return min(found, key=lambda attempt: attempt[:3])
     molecules = [node.mol] if hasattr(node, "mol") else sorted(node.mols)
@@ -291,36 +297,22 @@ def _attempt(node: Any, graph: Any) -> _Attempt:
     return len(lacked), 0.0, lacked, ()
 
 
-#: The log-prob of steps, and the steps; if a molecule has two steps, the first one is used.
-_Way = tuple[float, tuple[Step, ...]]
-
-
 def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
-    """The likeliest ways to make a node's molecules, at most so many, each once.
-
-    The graph is a tree of molecules and reactions (`AndNode`), or of sets of molecules.
-    """
+    """The likeliest ways to make a node's molecules, at most so many, each once."""
     if not node.has_solution:
         return []
-    children = list(graph.successors(node))
-    if isinstance(node, AndNode):
-        step = _step(node.reaction)
-        ways: list[_Way] = [(step.log_prob, (step,))]
-        for child in children:
-            parts = _ways(child, graph, most)
-            ways = _likeliest(
-                [(p + q, (*way, *part)) for p, way in ways for q, part in parts], most
-            )
-        return ways
-    if not children:
+    alternatives = list(_alternatives(node, graph))
+    if not alternatives:
         return [(0.0, ())]
-    ways = []
-    for child in children:
-        found = _ways(child, graph, most)
-        if not isinstance(child, AndNode):
-            step = _step(graph._graph.edges[node, child]["reaction"])
-            found = [(step.log_prob + p, (*way, step)) for p, way in found]
-        ways += found
+    is_set = not hasattr(node, "mol")  # a later step may make one of its molecules again
+    ways: list[_Way] = []
+    for step, parts in alternatives:
+        own: list[_Way] = [(step.log_prob, (step,))]
+        for part in parts:
+            pairs = product(own, _ways(part, graph, most))
+            joined = [(p + q, (*b, *a) if is_set else (*a, *b)) for (p, a), (q, b) in pairs]
+            own = _likeliest(joined, most)
+        ways += own
     return _likeliest(ways, most)
 
 

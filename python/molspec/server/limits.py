@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from molspec.common.fields import setting
+from molspec.common.fields import check_fields, setting
 from molspec.drafting.options import WindowDrafts
 from molspec.prediction.options import PredictOptions
 
@@ -29,6 +29,7 @@ class Limits:
         60.0,
         "Seconds of a request; queries not answered by then get an error.",
         flags=("--max-seconds",),
+        above=0,
     )
     waiting: int = setting(
         1024,
@@ -37,14 +38,10 @@ class Limits:
     )
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not value > 0:
-                raise ValueError(f"the limit {field.name} is {value}: expected more than 0")
+        check_fields(self)
         if self.waiting < self.queries:
             raise ValueError(
-                f"the limit waiting is {self.waiting}: expected at least that of queries, "
-                f"{self.queries}"
+                f"waiting is {self.waiting}: expected at least that of queries, {self.queries}"
             )
 
     def check_count(self, name: str, queries: Sequence[str]) -> None:
