@@ -5,13 +5,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -25,9 +24,8 @@ import molspec
 from molspec import checkpoints
 from molspec.common.console import UsageError
 from molspec.server import processes, serving
-from molspec.server.serving import ServerSettings, listen
+from molspec.server.serving import ServerSettings
 from tests import tiny
-from tests.conftest import Run
 
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 _WAIT = 120
@@ -56,12 +54,16 @@ def command(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def test_several_models_are_served_as_one(checkpoint: Path) -> None:
+def test_one_process_serves_several_models_as_one(checkpoint: Path) -> None:
     other = checkpoint.parent / "other"
     checkpoints.write(tiny.checkpoint(2), other)
-    with command("--model", f"tiny={checkpoint}+{other}", "--port", "0") as (_, url):
+    with command("--model", f"tiny={checkpoint}+{other}", "--port", "0") as (process, url):
         body = {"queries": QUERIES, "max_length": 12, "merge_duplicates": False}
         results = httpx.post(f"{url}/v1/predict", json=body, timeout=_WAIT).json()["results"]
+        assert _children(process) == []
+        os.kill(process.pid, signal.SIGINT)
+        # 0 if the parent of the tests ignores SIGINT, as a shell does for background jobs.
+        assert process.wait(_WAIT) in (-signal.SIGINT, 130, 0)
     expected = molspec.load([checkpoint, other]).predict(QUERIES, max_length=12)
     assert [each["predictions"][0]["log_prob"] for each in results] == [
         each.predictions[0].log_prob for each in expected
@@ -215,11 +217,9 @@ def test_a_server_that_listens_tries_replacements_with_growing_pauses(
 
     def fork(_: object) -> _Ended:
         starts.append(clock.now)
-        if len(starts) == 1:
-            return _Ended.make(True, is_alive=True)
-        if fails == "to be forked":
+        if len(starts) > 1 and fails == "to be forked":
             raise OSError(errno.ENOMEM, "Cannot allocate memory")
-        return _Ended.make(False)
+        return _Ended.make(len(starts) == 1, is_alive=len(starts) == 1)
 
     monkeypatch.setattr(processes._Process, "fork", fork)
     group = processes._Group(lambda _: None, 2)
@@ -261,86 +261,6 @@ def _answers(url: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ("--model =x", "--model is '=x': expected NAME, or NAME=PATH"),
-        ("--model a/b", "--model is 'a/b': expected NAME, or NAME=PATH"),
-        ("--model retro --model retro", "--model names 'retro' twice"),
-        ("--model gone", "no model 'gone'"),
-        ("--model retro+gone", "no model 'gone'"),
-        ("--max-queries 0", "max_queries is 0: expected a whole number of at least 1"),
-        ("--api-key-file /dev/null", "/dev/null holds no key: expected one a line"),
-        ("--api-key-file /no/such", "/no/such: No such file or directory"),
-        ("--dtype float8", "dtype"),
-    ],
-)
-def test_wrong_arguments_give_a_one_line_error(run: Run, arguments: str, told: str) -> None:
-    assert run("serve", "--port", "0", *arguments.split()) == 2
-    error = run.err
-    assert told in error
-    assert error.count("\n") == 1
-
-
-def test_a_path_that_exists_is_a_model(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    started: list[ServerSettings] = []
-    monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
-    monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    name = "epoch=19-step=12000.pt"
-    for path in (name, f"runs/{name}"):
-        Path(path).touch()
-        for given in (path, f"mine={path}"):
-            assert run("serve", "--model", given) == 0
-    assert [used.models for used in started] == [
-        *([(name, name)], [("mine", name)], [(name, f"runs/{name}")], [("mine", f"runs/{name}")])
-    ]
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_a_local_server_allows_its_own_host_names(
-    run: Run, monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
-    started: list[ServerSettings] = []
-    monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
-    monkeypatch.setattr(serving, "run", lambda settings, *_: started.append(settings))
-    for flags in ((), ("--allowed-host", "a.example")):
-        assert run("serve", "--host", host, *flags) == 0
-    assert [used.hosts[3:] for used in started] == [(), ("a.example",)]
-    assert all("[::1]" in used.hosts[:3] for used in started)
-
-
-def test_a_port_in_use_is_reported(run: Run) -> None:
-    with listen("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        assert run("serve", "--port", str(port)) == 2
-    assert run.err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
-
-
-def test_keys_that_no_browser_can_send_are_refused(run: Run, tmp_path: Path) -> None:
-    for content in (b"schl\xfcssel", "schl\u00fcssel".encode()):
-        (tmp_path / "keys").write_bytes(content)
-        assert run("serve", "--api-key-file", str(tmp_path / "keys")) == 2
-        assert run.err.endswith("keys holds a key that is not ASCII\n")
-
-
-def test_a_text_that_is_no_host_name_is_named() -> None:
-    with pytest.raises(OSError, match=r"no host has such a name: .127\.0\.0\.\.1:8000"):
-        serving.listen("127.0.0..1", 8000)
-
-
-def test_an_unknown_host_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    assert run("serve", "--host", "gone.example") == 2
-    assert run.err == "molspec: gone.example:8000: Name or service not known\n"
-
-
-@pytest.mark.parametrize(
     ("what", "said"),
     [("wrong", "the model is damaged"), ("dying", "processes ended before any listened")],
 )
@@ -363,23 +283,3 @@ def test_sigterm_ends_a_server_whose_threads_are_stuck() -> None:
         assert process.stdout.readline()
         process.terminate()
         assert process.wait(_WAIT) == -signal.SIGALRM
-
-
-def test_a_missing_extra_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("molspec.server")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    assert run("serve") == 2
-    said = run.err
-    assert "serve needs the extra 'server'" in said
-    assert "pip install 'molspec[server]'" in said
-
-
-def test_one_process_serves_without_children(checkpoint: Path) -> None:
-    """A server of one process starts no other process."""
-    with command("--model", f"tiny={checkpoint}", "--port", "0") as (process, url):
-        assert _answers(url)
-        assert _children(process) == []
-        os.kill(process.pid, signal.SIGINT)
-        # 0 if the parent of the tests ignores SIGINT, as a shell does for background jobs.
-        assert process.wait(_WAIT) in (-signal.SIGINT, 130, 0)
