@@ -26,9 +26,6 @@ OPENNMT = {
 #: With what it needs but does not say: it imports pyarrow, of which newer ones ask for NumPy 2.
 AIZYNTHFINDER = ("aizynthfinder==4.4.1", "numpy<2", "pandas<3", "pyarrow<22", "h5py")
 
-#: What RetroChimera's model imports.
-RETROCHIMERA = ("h5py", "scipy", "more-itertools", "torchmetrics")
-
 #: The oldest, and those that the suite was run with; the newest of each is taken.
 TORCH = ("2.11", "2.13", "2.14", "2.15")
 TORCH_TESTS = [f"tests/{part}" for part in ("drop_in", "engine", "search")]
@@ -188,19 +185,6 @@ def aizynthfinder(session: nox.Session) -> None:
         ".[test]", *AIZYNTHFINDER, "reaction-utils", "retrocast==0.8.3", "renkin==1.0.15"
     )
     session.run("pytest", "-W", "default", "tests/planners", *session.posargs)
-
-
-@nox.session(python="3.11")
-def clients(session: nox.Session) -> None:
-    """Decode and compile models of other people; makes docs/benchmarks/clients.md."""
-    session.install(".", "transformers==5.24.0", "x-transformers==2.31.10", *RETROCHIMERA)
-    session.install("pytorch-lightning==2.6.6", "omegaconf==2.4.0")  # Chemformer
-    # Their requirements ask for an older torch, and for much that their models do not use.
-    session.install("--no-deps", "OpenNMT-py==3.5.1", "syntheseus==0.9.0")
-    page = ("--markdown", "docs/benchmarks/clients.md")
-    folder = ("--sources", str(Path("build/published").resolve()))
-    script = "bench/campaigns/clients.py"
-    session.run("python", script, *folder, *(session.posargs or page), env={"PYTHONPATH": "bench"})
 
 
 @nox.session(name="rdkit-2023", python="3.11")
