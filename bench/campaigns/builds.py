@@ -35,7 +35,7 @@ from molspec import checkpoints
 from molspec.checkpoints.bundled import locate
 from molspec.common.task import Task
 from molspec.evaluation import PairTable
-from shapes import SHAPES, widened
+from shapes import PAPERS_UNITS, widened
 
 _WORKER = Path(__file__).with_name("build_worker.py")
 DTYPES = ("int8", "bfloat16", "float32")
@@ -187,7 +187,7 @@ def subjects(sets: Sequence[str], folder: Path) -> Iterator[Subject]:
         checkpoint = checkpoints.read(locate(model[0] if model else name))
         for shape, shaped in (
             ("bundled", checkpoint),
-            ("papers'", widened(checkpoint, SHAPES["Molecular Transformer"].feed_forward)),
+            ("papers'", widened(checkpoint, PAPERS_UNITS)),
         ):
             path = folder / f"{name} {shaped.spec.feed_forward}"
             checkpoints.write(shaped, path)

@@ -1,10 +1,10 @@
 """The cost of loading a model: seconds, and peak memory relative to the packed weights.
 
-    python bench/campaigns/loading.py product "product, 1024 wide"
+    python bench/campaigns/loading.py product retro
 
-A name is a bundled model, or one in a published shape (shapes.py). Each model is written once in
-float32 and loaded by a fresh process in each dtype. Memory is the process's own; the pages of the
-mapped checkpoint, which the system may drop at any time, are not counted. Prints Markdown.
+A name is a bundled model, or the path of a checkpoint. Each is written once in float32 and loaded
+by a fresh process in each dtype. Memory is the process's own; the pages of the mapped checkpoint,
+which the system may drop at any time, are not counted. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 import machine
 from molspec import checkpoints
 from molspec.checkpoints.bundled import locate
-from shapes import SHAPES, reshaped
 
 DTYPES = ("int8", "bfloat16", "float32")
 _MIB = 2**20
@@ -59,10 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("| model | parameters, millions | dtype | seconds | packed MiB | peak MiB | of packed |")
     print("|---|---:|---|---:|---:|---:|---:|")
     for name in flags.models:
-        bundled, _, shape = name.partition(", ")
-        checkpoint = checkpoints.read(locate(bundled))
-        if shape:
-            checkpoint = reshaped(checkpoint, SHAPES[shape])
+        checkpoint = checkpoints.read(locate(name))
         count = sum(weight.numel() for weight in checkpoint.weights.values()) / 1e6
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model"

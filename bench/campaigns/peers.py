@@ -28,9 +28,8 @@ from peering.convert import convert
 from peering.engines import SETTINGS
 from peering.planner import molecules
 from peering.process import PeerProcess, Reply, first_answer
-from peering.report import Origin, Record, markdown, picture, sizes
+from peering.report import Origin, Record, markdown, picture
 from peering.text import Text
-from shapes import SHAPES
 
 FIRST_ANSWER = "first answer"
 
@@ -40,7 +39,7 @@ class Scenario:
     """The model and the queries of a scenario.
 
     length: if given, the queries have targets of about so many tokens. planner: the queries are the
-    molecules of routes. shape: the model has this published size and the bundled model's answers.
+    molecules of routes. papers: the model has as many inner units as the papers' models.
     """
 
     model: Task
@@ -49,12 +48,12 @@ class Scenario:
     n_best: int = 1
     length: int | None = None
     planner: bool = False
-    shape: str | None = None
+    papers: bool = False
 
     @property
     def subject(self) -> str:
         """The model and its shape."""
-        return self.model if self.shape is None else f"{self.model}, {self.shape}"
+        return f"{self.model}, papers' shape" if self.papers else self.model
 
 
 @dataclass(frozen=True)
@@ -77,30 +76,12 @@ MAIN = {
 #: Scenarios in the tables.
 TABLES = {
     **MAIN,
-    **{
-        f"{name}, papers' shape": replace(scenario, shape="Molecular Transformer")
-        for name, scenario in MAIN.items()
-    },
+    **{f"{name}, papers' shape": replace(scenario, papers=True) for name, scenario in MAIN.items()},
     "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
     "retro n = 10, a planner's molecules": Scenario("retro", 16, n_best=10, planner=True),
 }
-#: Scenarios that are measured with every published shape.
-SIZED = {
-    "product greedy, batch 1": Scenario("product", 8),
-    "product greedy, batch 16": Scenario("product", 16, batch_size=16),
-    "product greedy, batch 32": Scenario("product", 32, batch_size=32),
-    "retro n = 5": Scenario("retro", 4, n_best=5),
-    "retro n = 10": Scenario("retro", 4, n_best=10),
-    "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
-}
-SIZES = {
-    f"{name}, {shape}": replace(scenario, shape=shape)
-    for shape in SHAPES
-    for name, scenario in SIZED.items()
-}
 SCENARIOS = {
     **TABLES,
-    **SIZES,
     FIRST_ANSWER: Scenario("product", 1),
     **{
         f"retro greedy, {length} tokens": Scenario("retro", 4, length=length)
@@ -233,7 +214,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, required=True, help="file that stores the records")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--svg", type=Path)
-    parser.add_argument("--sizes", type=Path, help="Markdown tables of the published shapes")
     flags = parser.parse_args(arguments)
     if "molspec" not in flags.peers:
         parser.error("--peers: expected molspec among them, the others are compared with it")
@@ -266,9 +246,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         flags.markdown.write_text(markdown(records, (*TABLES, FIRST_ANSWER), CURVES))
     if flags.svg is not None:
         flags.svg.write_text(picture(records, tuple(MAIN)))
-    if flags.sizes is not None:
-        scenarios = {name: {shape: f"{name}, {shape}" for shape in SHAPES} for name in SIZED}
-        flags.sizes.write_text(sizes(records, scenarios))
 
 
 def _workload(
@@ -280,7 +257,7 @@ def _workload(
         if name != scenario.model or scenario.subject in known:
             continue
         folder = flags.folder / scenario.subject
-        weights = convert(model[0] if model else name, folder, shape=scenario.shape)
+        weights = convert(model[0] if model else name, folder, papers=scenario.papers)
         origin = Origin(scenario.subject, weights, Path(file).name, machine.describe())
         known[scenario.subject] = Workload(Path(file), folder, origin)
     return known.get(scenario.subject)

@@ -1,8 +1,7 @@
-"""A checkpoint in plain PyTorch, and the loops that its owner would write around it."""
+"""A checkpoint in plain PyTorch, and the greedy loops that its owner would write around it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -108,9 +107,6 @@ class WithoutCache:
         logits = self._model.decode_tgt(target_ids, self._memory, self._mask)
         return logits[:, -1].log_softmax(dim=-1)
 
-    def reorder(self, rows: Tensor) -> None:
-        """Does nothing: all rows share the memory of one query."""
-
 
 class WithCache:
     """A step that decodes only the last token; keys and values are cached."""
@@ -145,10 +141,6 @@ class WithCache:
         logits: Tensor = self._model.classifier(self._model.transformer.decoder.norm(hidden))
         return logits[:, -1].log_softmax(dim=-1)
 
-    def reorder(self, rows: Tensor) -> None:
-        """Reorders keys and values as their hypotheses."""
-        self._cache = [[part.index_select(0, rows) for part in cache] for cache in self._cache]
-
     def _project(
         self, hidden: Tensor, attention: nn.MultiheadAttention, first: int, last: int
     ) -> list[Tensor]:
@@ -180,28 +172,4 @@ def greedy(step: Step, rows: int, bos_id: int, eos_id: int, max_length: int) -> 
         token_ids = step(target_ids).argmax(dim=-1)
         target_ids = torch.cat([target_ids, token_ids[:, None]], dim=1)
         done |= token_ids == eos_id
-    return target_ids[:, 1:]
-
-
-def beam_search(
-    step: WithCache | WithoutCache, beams: int, bos_id: int, eos_id: int, max_length: int
-) -> Tensor:
-    """Standard beam search of one query: ids [beam, length] after BOS, best first.
-
-    A hypothesis with EOS continues with EOS at no cost.
-    """
-    target_ids = torch.full((beams, 1), bos_id)
-    scores = torch.full((beams,), -math.inf)
-    scores[0] = 0.0
-    while target_ids.shape[1] <= max_length:
-        log_probs = step(target_ids)
-        finished = target_ids[:, -1] == eos_id
-        log_probs[finished] = -math.inf
-        log_probs[finished, eos_id] = 0.0
-        scores, best = (scores[:, None] + log_probs).flatten().topk(beams)
-        rows, token_ids = best // log_probs.shape[1], best % log_probs.shape[1]
-        target_ids = torch.cat([target_ids[rows], token_ids[:, None]], dim=1)
-        step.reorder(rows)
-        if (token_ids == eos_id).all():
-            break
     return target_ids[:, 1:]

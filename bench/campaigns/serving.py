@@ -8,9 +8,6 @@ single  one request after the other, in turns with the bare `predict` call: the 
         adds, with a plain client on an open connection, and with httpx, which adds time itself
 load    concurrent clients; of their requests a tenth each is malformed, cancelled or over a limit
 beside  the latency of short requests alone, then beside long beams
-stop    SIGTERM under load: are all accepted requests answered? Then a killed server is restarted
-peer    with --peer FOLDER: the same load without the bad requests, to molspec in int8 and to
-        CTranslate2 in int8 in the same server, in turns (peering/serving.py; FOLDER is reused)
 
 Figures are printed as JSON, with the machine.
 """
@@ -24,7 +21,6 @@ import json
 import operator
 import random
 import re
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -71,15 +67,11 @@ class Server:
     seconds: float
 
     @classmethod
-    def start(cls, port: int = 0, dtype: str = "float32") -> Server:
+    def start(cls) -> Server:
         limits = f"--max-n-best {_LIMIT} --max-queries {_LIMIT}".split()
-        flags = ("--port", str(port), "--dtype", dtype, *limits)
-        return cls.run("-m", "molspec", "serve", *flags)
-
-    @classmethod
-    def run(cls, *arguments: str) -> Server:
+        command = (sys.executable, "-m", "molspec", "serve", "--port", "0", "--dtype", "float32")
         begin = perf_counter()
-        process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen((*command, *limits), stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
         line = process.stderr.readline()
         found = re.search(r"http://\S+", line)
@@ -150,16 +142,14 @@ async def _request(
 _MIXED = ("malformed", "cancelled", "over", *["good"] * 7)
 
 
-async def _load(
-    url: str, tables: Tables, count: int, clients: int, kinds: Sequence[str] = _MIXED
-) -> Tally:
+async def _load(url: str, tables: Tables, count: int, clients: int) -> Tally:
     tally, left = Tally(), iter(range(count))
 
     async def user() -> None:
         async with httpx.AsyncClient(base_url=url, timeout=600) as client:
             for number in left:
                 draw = random.Random(number)
-                await _request(client, kinds[number % len(kinds)], draw, tables, tally)
+                await _request(client, _MIXED[number % len(_MIXED)], draw, tables, tally)
 
     await asyncio.gather(*(user() for _ in range(clients)))
     return tally
@@ -309,82 +299,13 @@ def beside(server: Server, tables: Tables, count: int) -> Any:
     return {"alone": _latency(asyncio.run(short())), "beside": _latency(asyncio.run(both()))}
 
 
-def stop(server: Server, tables: Tables) -> Any:
-    """Send SIGTERM during requests; then kill a new server and start another on its port."""
-
-    async def send_requests() -> Counter[str]:
-        found: Counter[str] = Counter()
-
-        async def request(number: int) -> None:
-            async with httpx.AsyncClient(base_url=server.url, timeout=600) as client:
-                body = good_body(random.Random(number), tables)
-                try:
-                    found[str((await client.post("/v1/predict", json=body)).status_code)] += 1
-                except httpx.HTTPError as error:
-                    found[type(error).__name__] += 1
-
-        tasks = [asyncio.create_task(request(number)) for number in range(200)]
-        while sum(found.values()) < 20:
-            await asyncio.sleep(0.01)
-        server.process.send_signal(signal.SIGTERM)
-        await asyncio.gather(*tasks)
-        return found
-
-    answered = asyncio.run(send_requests())
-    status = server.process.wait(60)
-    port = int(server.url.rpartition(":")[2])
-    killed = Server.start(port)
-    killed.process.kill()
-    killed.process.wait()
-    again = Server.start(port)
-    health = httpx.get(f"{again.url}/readyz", timeout=60).status_code
-    again.process.terminate()
-    return {
-        "answers_under_sigterm": dict(answered),
-        "exit_status": status,
-        "ready_after_kill": health,
-        "seconds_to_start": round(again.seconds, 1),
-    }
-
-
-def peer(tables: Tables, flags: argparse.Namespace) -> Any:
-    """Send good requests only, to each server in turn, twice."""
-    from peering.convert import convert
-
-    for name in tables:
-        convert(name, flags.peer / name)
-    folders = [f"{name}={flags.peer / name}" for name in tables]
-    script = str(Path(__file__).parent / "peering" / "serving.py")
-    results: dict[str, list[Any]] = {"molspec int8": [], "CTranslate2 int8": []}
-    for _ in range(2):
-        for name, measured in results.items():
-            ours = name.startswith("molspec")
-            server = (
-                Server.start(0, "int8")
-                if ours
-                else Server.run(script, "CTranslate2", "int8", *folders)
-            )
-            try:
-                asyncio.run(_load(server.url, tables, 100, flags.clients, ("good",)))
-                begin = perf_counter()
-                count = flags.requests // 10
-                tally = asyncio.run(_load(server.url, tables, count, flags.clients, ("good",)))
-                seconds = perf_counter() - begin
-                figures = {**_latency(tally.seconds), "a_second": round(count / seconds, 1)}
-                measured.append(figures)
-            finally:
-                server.process.kill()
-    return results
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("tables", nargs=2, metavar="NAME=FILE", help="product and retro")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--singles", type=int, default=100, help="requests of single and beside")
-    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="folder of converted models")
-    parser.add_argument("--parts", nargs="+", default=["single", "load", "beside", "stop"])
+    parser.add_argument("--parts", nargs="+", default=["single", "load", "beside"])
     flags = parser.parse_args(arguments)
     named = dict(text.split("=", 1) for text in flags.tables)
     tables = {
@@ -403,7 +324,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "single": lambda: single(server, models, tables, flags.singles),
             "load": lambda: load(server, models, tables, flags),
             "beside": lambda: beside(server, tables, flags.singles),
-            "stop": lambda: stop(server, tables),
         }
         for part, measured in parts.items():
             if part in flags.parts:
@@ -411,8 +331,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(part, json.dumps(report[part]), flush=True)
     finally:
         server.process.kill()
-    if flags.peer is not None:
-        report["peer"] = peer(tables, flags)
     print(json.dumps(report, indent=1))
 
 

@@ -13,7 +13,7 @@ from peering import routes
 from peering.convert import convert
 from peering.engines import PlainTorch
 from peering.process import PeerProcess
-from peering.report import Origin, Record, markdown, picture, sizes
+from peering.report import Origin, Record, markdown, picture
 from peering.text import Text
 from peering.trial import Trial
 from tests import tiny
@@ -99,18 +99,13 @@ def test_records_of_different_measurements_are_not_mixed(other: dict[str, Any]) 
         markdown(records, ["a & b"], {})
 
 
-def test_lengths_and_model_sizes_are_columns() -> None:
+def test_lengths_are_columns() -> None:
     one, two = record("molspec", "int8", 0.001, "one"), record("molspec", "int8", 0.002, "two")
     quick, late = record("quick", "int8", 0.003, "one"), record("quick", "int8", 0.004, "two")
     partial = record("now and then", "int8", 0.004, "two")
     lengths = {"length": {20: "one", 40: "two", 80: "three"}}
     lines = markdown([one, two, quick, late, partial], [], lengths).splitlines()
     assert lines[-4::3] == ["| engine | 20 | 40 |", "| quick int8 | 3.0 | 4.0 |"]
-    shapes = {"greedy": {"R-SMILES": "one", "Chemformer": "two"}}
-    lines = sizes([one, two, replace(quick, peer="CTranslate2")], shapes).splitlines()
-    assert "| Chemformer | 6 | 512 | 2048 |" in lines
-    expected = ["| CTranslate2 int8 | 3.0 |  |", "| **best peer / molspec** | 3.00x |  |"]
-    assert lines[-2:] == expected
 
 
 def test_other_weights_are_converted_again(tmp_path: Path) -> None:
@@ -153,7 +148,7 @@ def test_two_shapes_are_measured_in_one_run(
     assert "## product greedy, batch 1, papers' shape, 1 thread" in text
     shapes = [
         checkpoints.read(tmp_path / "converted" / subject / "molspec").spec.feed_forward
-        for subject in ("product", "product, Molecular Transformer")
+        for subject in ("product", "product, papers' shape")
     ]
     assert shapes == [tiny.SPEC.feed_forward, 2048]
 

@@ -26,19 +26,19 @@ from molspec.checkpoints.bundled import locate
 from molspec.model.positions import sinusoidal_positions
 from molspec.model.transformer import Transformer
 from peering.cached import Encoder, Step
-from shapes import SHAPES, reshaped
+from shapes import PAPERS_UNITS, widened
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def convert(model: str, folder: Path, shape: str | None = None) -> str:
+def convert(model: str, folder: Path, papers: bool = False) -> str:
     """Write the model to `folder`, unless it is there: molspec/, ctranslate2/ and onnx/.
 
-    shape: name in `SHAPES`; the model is reshaped first. Returns the fingerprint of its weights.
+    papers: with as many inner units as the papers' models. Returns the fingerprint of its weights.
     """
     checkpoint = checkpoints.read(locate(model))
-    if shape is not None:
-        checkpoint = reshaped(checkpoint.to("float32"), SHAPES[shape])
+    if papers:
+        checkpoint = widened(checkpoint.to("float32"), PAPERS_UNITS)
     fingerprint, done = checkpoint.fingerprint(), folder / "done"
     if done.exists() and done.read_text() == fingerprint:
         return fingerprint

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from shapes import SHAPES
-
 
 @dataclass(frozen=True)
 class Origin:
@@ -130,72 +128,6 @@ def _curve(name: str, curve: Mapping[int, str], records: Sequence[Record]) -> It
     for engine in engines:
         cells = (f"{found[curve[value], engine]:.1f}" for value in values)
         yield f"| {engine} | {' | '.join(cells)} |"
-
-
-def sizes(records: Sequence[Record], scenarios: Mapping[str, Mapping[str, str]]) -> str:
-    """A table for each scenario: milliseconds a query of every engine and shape, on one thread.
-
-    scenarios: by name and shape, the records' scenario. The last line of a table is the best peer's
-    time divided by molspec's best.
-
-    Raises ValueError if records are from several machines, days or weights.
-    """
-    found = {
-        (record.scenario, f"{record.peer} {record.setting}"): record
-        for record in records
-        if record.threads == 1
-    }
-    origins = _origins(
-        [r for r in records if any(r.scenario in named.values() for named in scenarios.values())]
-    )
-    machine = next(iter(origins.values())).machine
-    lines = [
-        "# Models of published sizes",
-        "",
-        "The bundled models, widened and deepened to the shape of published ones. The function is",
-        "unchanged, so drafts are as often right as with the bundled model",
-        "(`bench/campaigns/shapes.py` says how). Milliseconds a query on one thread; `none` is",
-        "without drafts.",
-        "",
-        "| shape | layers of each stack | width | inner units |",
-        "|---|---:|---:|---:|",
-        *(
-            f"| {name} | {shape.layers} | {shape.d_model} | {shape.feed_forward} |"
-            for name, shape in SHAPES.items()
-        ),
-        "",
-        f"`python bench/campaigns/peers.py {' '.join(_sets(origins.values()))} --scenarios ... "
-        "--json sizes.json --sizes sizes.md` on: "
-        f"{', '.join(f'{name} {value}' for name, value in machine.items())}.",
-    ]
-    for name, by_shape in scenarios.items():
-        measured = {
-            shape: {engine: record for (at, engine), record in found.items() if at == scenario}
-            for shape, scenario in by_shape.items()
-        }
-        measured = {shape: group for shape, group in measured.items() if group}
-        if not measured:
-            continue
-        lines += ["", f"## {name}", "", f"| engine | {' | '.join(measured)} |"]
-        lines += ["|---|" + "---:|" * len(measured)]
-        engines = dict.fromkeys(engine for group in measured.values() for engine in group)
-        for engine in engines:
-            cells = (
-                f"{group[engine].milliseconds:.1f}" if engine in group else ""
-                for group in measured.values()
-            )
-            lines += [f"| {engine} | {' | '.join(cells)} |"]
-        ratios = (_ratio(list(group.values())) for group in measured.values())
-        lines += [f"| **best peer / molspec** | {' | '.join(ratios)} |"]
-    return "\n".join(lines) + "\n"
-
-
-def _ratio(group: Sequence[Record]) -> str:
-    best = [
-        min((r.milliseconds for r in group if r.is_ours == ours), default=None)
-        for ours in (False, True)
-    ]
-    return f"{best[0] / best[1]:.2f}x" if best[0] and best[1] else ""
 
 
 def summary(records: Sequence[Record]) -> Iterator[str]:
