@@ -10,8 +10,7 @@ import pytest
 
 import molspec
 import rows
-from molspec import PredictOptions
-from molspec.drafting import LookAhead
+from molspec import PredictOptions, checkpoints
 from molspec.evaluation import Pair
 from tests import tiny
 
@@ -21,11 +20,6 @@ Captured = pytest.CaptureFixture[str]
 def run(name: str, *arguments: object) -> Any:
     """Runs a campaign; its status, if it has one."""
     return import_module(name).main([str(each) for each in arguments])
-
-
-def named(text: str) -> list[str]:
-    """The first cells of the rows of all tables."""
-    return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
 
 
 def test_rows_count_the_targets_found_and_draw_them(
@@ -64,60 +58,45 @@ def test_the_row_that_begins_changes_and_the_median_round_counts(
     assert one.milliseconds == 3000.0
 
 
-def test_drafters_are_compared(tiny_model: str, table: str, capsys: Captured) -> None:
-    run("drafters", f"{tiny_model}={table}", "--timed", "2", "--rounds", "1")
-    text = capsys.readouterr().out
-    assert "## tiny, bfloat16\n\n6 queries" in text
-    assert named(text).count("none") == 2
-    none, _ = (line for line in text.splitlines() if line.startswith("| none"))
-    assert none.split("|")[3:6] == [" 1.0 ", " 0.0% ", " 0.0% "]
-
-
-def test_tables_show_their_figures_beside_ours(
-    tiny_model: str, table: str, capsys: Captured
+@pytest.mark.parametrize(
+    ("searches", "rows", "cells"),
+    [
+        ("drafters", ["none", "windows 10x10"], {"none": ["1.0", "0.0%", "0.0%"]}),
+        ("beams", ["standard, n = 5", "exact", "SBS"], {"exact": ["100.0%", "100.0%"]}),
+        ("papers", ["greedy", "windows, D = 4, N = 23"], {"greedy": ["92.7", "1.00"]}),
+    ],
+)
+def test_searches_are_compared(
+    searches: str,
+    rows: list[str],
+    cells: dict[str, list[str]],
+    table: str,
+    tmp_path: Path,
+    capsys: Captured,
 ) -> None:
-    arguments = ["--product-table", table, "--retro-table", table, "--n", "5", "--limit", "2"]
-    run("tables", *arguments, "--product-model", tiny_model, "--retro-model", tiny_model)
-    text = capsys.readouterr().out
-    assert all(f"## {number}. " in text for number in range(1, 5))
-    (sbs,) = (line.split("|") for line in text.splitlines() if line.startswith("| SBS, D = 10"))
-    assert sbs[2:4] == [" 118.6 ", " 3.71 "]
+    checkpoints.write(replace(tiny.checkpoint(), task="product"), tmp_path / "own")
+    limits = ("--limit", 2, "--timed", 1, "--max-length", 12)
+    run("searches", searches, f"{tmp_path / 'own'}={table}", *limits)
+    lines = [
+        [cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines()
+    ]
+    found = {line[1]: line[2:] for line in lines if len(line) > 3}
+    assert list(found)[:1] == ["search"]
+    assert [name for name in found if name in rows] == rows
+    for name, expected in cells.items():
+        assert all(each in found[name] for each in expected)
 
 
-def test_beams_cover_all_searches_without_violations(
-    tiny_model: str, table: str, capsys: Captured
-) -> None:
-    assert run("beams", table, "--model", tiny_model, "--max-length", 12, "--n", 2, 3) == 0
-    text = capsys.readouterr().out
-    assert named(text) == ["search", "standard", "exact", "SBS", "SBS, D = 0"] * 2
-    assert "No list depends on its batch, 1 or 8." in text
-
-
-def test_another_list_of_a_beam_is_a_violation(
-    tiny_model: str, table: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With another ranking, the lists of exact differ from those of standard search."""
-    beams: Any = import_module("beams")
-    searches = beams.searches
-
-    def with_another_ranking(*arguments: Any) -> Any:
-        standard, exact, *_ = searches(*arguments)
-        return [standard, replace(exact, options=replace(exact.options, length_penalty=9.0))]
-
-    monkeypatch.setattr(beams, "searches", with_another_ranking)
-    assert run("beams", table, "--model", tiny_model, "--max-length", 12, "--n", 3) == 1
-    assert "VIOLATED: n = 3, exact: " in capsys.readouterr().out
-
-
-def test_a_list_that_depends_on_its_batch_is_a_violation() -> None:
-    beams: Any = import_module("beams")
-    options = PredictOptions(n_best=2, batch_size=1, max_length=12, drafter=LookAhead(10))
-    row = rows.Row("standard", tiny.model(), options)
-    (found,) = rows.measured([row], [Pair(each, each) for each in ("CCO", "CCN", "C")])
-    assert list(beams.violations([found], 2)) == []
-    record = found.records[0]
-    first = record.predictions[0]
-    changed = replace(first, log_prob=first.log_prob * (1 + 2**-50))
-    records = [replace(record, predictions=(changed,)), *found.records[1:]]
-    expected = ["n = 2, standard: 1 lists change at batch 2"]
-    assert list(beams.violations([replace(found, records=records)], 2)) == expected
+def test_their_figures_stand_beside_ours() -> None:
+    searches: Any = import_module("searches")
+    parts = list(searches.papers("retro"))
+    model, options = tiny.model(), PredictOptions(max_length=9, batch_size=1)
+    first, sbs = (rows.Row(name, model, options) for name in list(parts[1].options)[:2])
+    found = rows.measured([first, sbs], [Pair("CCO", "CCO")])
+    told = {name: column(found[1], found[0]) for name, column in parts[1].columns.items()}
+    assert told["ms a query, theirs"] == "184.5"
+    assert told["their speed-up"] == "2.59"
+    assert told["accepted of emitted tokens, theirs"] == "76.5%"
+    assert told["top-10, theirs"] == ""
+    assert parts[1].columns["top-10, theirs"](found[0], found[0]) == "89.08%"
+    assert "top-25, theirs" in parts[2].columns
