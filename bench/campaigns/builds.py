@@ -16,9 +16,7 @@ if an answer or the bits of its log-prob differ, unless --differ is given.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -27,14 +25,14 @@ from itertools import islice
 from pathlib import Path
 from statistics import mean, median, quantiles
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import machine
 from molspec import checkpoints
 from molspec.checkpoints.bundled import locate
 from molspec.common.task import Task
 from molspec.evaluation import PairTable
+from processes import JsonProcess
 from shapes import PAPERS_UNITS, widened
 
 _WORKER = Path(__file__).with_name("build_worker.py")
@@ -60,46 +58,13 @@ SCENARIOS = {
 }
 
 
-class Build:
-    """A build in its own process. Raises RuntimeError if the process dies."""
+class Build(JsonProcess):
+    """A build in its own process, which takes the requests of build_worker.py."""
 
     def __init__(self, python: str) -> None:
-        self._process = subprocess.Popen(
-            [python, str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        super().__init__(
+            python, _WORKER, environment={"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         )
-
-    def __enter__(self) -> Build:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._process.communicate()
-
-    def move_to(self, core: int) -> None:
-        """Run on one core from now on."""
-        os.sched_setaffinity(self._process.pid, {core})
-
-    def answer(self, **request: Any) -> dict[str, Any]:
-        """Send a request of build_worker.py and wait for its reply."""
-        print(json.dumps(request), file=_open(self._process.stdin), flush=True)
-        line = _open(self._process.stdout).readline()
-        if not line:
-            raise RuntimeError(f"{self._process.args!r} ended with status {self._process.wait()}")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-
-def _open(stream: IO[str] | None) -> IO[str]:
-    assert stream is not None
-    return stream
 
 
 @dataclass
@@ -129,11 +94,11 @@ def compare(
     for turn in range(rounds + 1):
         for build in builds:
             build.move_to(cores[turn % len(cores)])
-            build.answer()
+            build.request({})
         for index, batch in enumerate(requests):
             order = (0, 1) if (turn + index) % 2 == 0 else (1, 0)
             replies = {
-                build_index: builds[build_index].answer(queries=batch, **request)
+                build_index: builds[build_index].request({"queries": batch, **request})
                 for build_index in order
             }
             if turn == 0:

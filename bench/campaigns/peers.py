@@ -137,14 +137,14 @@ def measure(name: str, workload: Workload, threads: int, flags: argparse.Namespa
             process = PeerProcess(folder, peer, setting, threads)
             stack.enter_context(process)
             try:
-                process.request([selected[:1]], scenario.n_best)
+                process.answer([selected[:1]], scenario.n_best)
             except RuntimeError as error:
                 print(f"left out: {str(error).strip().splitlines()[-1]}", flush=True)
                 continue
             processes.append(process)
         for turn in range(flags.rounds):
             for process in processes[turn % len(processes) :] + processes[: turn % len(processes)]:
-                reply = process.request(batches, scenario.n_best)
+                reply = process.answer(batches, scenario.n_best)
                 replies.setdefault((process.name, process.setting), []).append(reply)
     return _records(name, threads, len(selected), replies, workload.origin)
 

@@ -21,15 +21,12 @@ the table and the picture show the journal.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import machine
 from molspec.common.journal import Journal, Kind
@@ -37,6 +34,7 @@ from molspec.planners.stock import read_stock
 from peering.convert import convert
 from peering.routes import markdown, picture
 from peering.trial import Trial
+from processes import JsonProcess
 
 _WORKER = Path(__file__).parent / "peering" / "searching.py"
 #: Engines by default, with a setting each.
@@ -82,37 +80,11 @@ class TargetSet:
         return path
 
 
-class Searcher:
+def searcher(engine: str, flags: argparse.Namespace) -> JsonProcess:
     """An engine's process, which searches on request."""
-
-    def __init__(self, engine: str, flags: argparse.Namespace) -> None:
-        name, _, setting = engine.rpartition(" ")
-        values = (flags.folder, name, setting, flags.n_best, int(flags.any_reaction))
-        settings = map(str, values)
-        self.engine = engine
-        self._process = subprocess.Popen(
-            [sys.executable, str(_WORKER), *settings],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __enter__(self) -> Searcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-
-    def search(self, stock: Path, seconds: float, target: str) -> dict[str, Any]:
-        """Search, and return the costs. Raises RuntimeError if the process has ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(stock, seconds, target, file=self._process.stdin, flush=True)
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.engine} has ended: see its output above")
-        found: dict[str, Any] = json.loads(line)
-        return found
+    name, _, setting = engine.rpartition(" ")
+    values = (flags.folder, name, setting, flags.n_best, int(flags.any_reaction))
+    return JsonProcess(sys.executable, _WORKER, *map(str, values))
 
 
 def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
@@ -124,7 +96,7 @@ def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
     }
     targets = {each: each.shuffled(flags.targets) for each in flags.sets}
     stocks = {each: each.canonical_stock(flags.folder) for each in flags.sets}
-    searchers: dict[str, Searcher] = {}
+    searchers: dict[str, JsonProcess] = {}
     with journal.appending() as append, ExitStack() as stack:
         for turn in range(flags.targets):
             shift = turn % len(flags.engines)
@@ -134,8 +106,9 @@ def run(flags: argparse.Namespace, journal: Journal[Trial]) -> Iterator[Trial]:
                         if (engine, each.name, target) in done:
                             continue
                         if engine not in searchers:
-                            searchers[engine] = stack.enter_context(Searcher(engine, flags))
-                        found = searchers[engine].search(stocks[each], flags.seconds, target)
+                            searchers[engine] = stack.enter_context(searcher(engine, flags))
+                        request = (str(stocks[each]), flags.seconds, target)
+                        found = searchers[engine].request(request)
                         trial = Trial(engine, each.name, target, flags.seconds, **found)
                         append(trial)
                         yield trial

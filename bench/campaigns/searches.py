@@ -169,6 +169,10 @@ def _theirs(
     return cell
 
 
+def _published_accuracy(rank: int, own: Published, _: Published) -> float | None:
+    return own.accuracy.get(rank)
+
+
 def _accuracy(rank: int) -> Column:
     return lambda one, _: f"{one.summary.accuracy(rank) or 0.0:.2%}"
 
@@ -197,8 +201,8 @@ def papers(task: Task | None) -> Iterator[Part]:
             "accepted of emitted tokens, ours": COSTS["accepted of emitted tokens"],
         }
         for rank in sorted(ranks):
-            told = theirs(lambda own, _, rank=rank: own.accuracy.get(rank), ".2%")
-            columns |= {f"top-{rank}, theirs": told, f"top-{rank}, ours": _accuracy(rank)}
+            columns[f"top-{rank}, theirs"] = theirs(partial(_published_accuracy, rank), ".2%")
+            columns[f"top-{rank}, ours"] = _accuracy(rank)
         yield Part({name: options for name, (options, _) in searches.items()}, columns)
 
 

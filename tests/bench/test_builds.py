@@ -39,7 +39,7 @@ def test_different_answers_are_counted() -> None:
         def move_to(self, core: int) -> None:
             assert core >= 0
 
-        def answer(self, **_: object) -> dict[str, object]:
+        def request(self, _: object) -> dict[str, object]:
             return self.reply
 
     found = builds.compare([FixedReply(0.0), FixedReply(-0.5)], [["C", "C"]] * 3, rounds=2)
@@ -50,7 +50,9 @@ def test_different_answers_are_counted() -> None:
 
 def test_a_failed_build_raises_an_error_with_its_status(tmp_path: Path) -> None:
     with builds.Build(sys.executable) as build, pytest.raises(RuntimeError, match=r"status 1$"):
-        build.answer(model=str(tmp_path / "none"), dtype="int8", n_best=1, queries=["C"])
+        build.request(
+            {"model": str(tmp_path / "none"), "dtype": "int8", "n_best": 1, "queries": []}
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])

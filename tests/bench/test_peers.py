@@ -57,12 +57,12 @@ def test_text_uses_the_vocabulary_of_the_model(folder: Path) -> None:
 
 def test_a_process_answers_and_reports_its_error(folder: Path) -> None:
     with PeerProcess(folder, "PyTorch loop", "float32", 1) as process:
-        reply = process.request([QUERIES[:2], QUERIES[2:3]], 1)
+        reply = process.answer([QUERIES[:2], QUERIES[2:3]], 1)
         assert reply.answers == PlainTorch(folder, "float32", 1).answer(QUERIES[:3], 1)
         assert reply.seconds > 0
         assert reply.peak_bytes > 2**20
         with pytest.raises(RuntimeError, match="KeyError: 'Br'"):
-            process.request([["Br"]], 1)
+            process.answer([["Br"]], 1)
 
 
 ORIGIN = Origin("product", "0123456789", "test.tsv", {"processor": "x"})

@@ -154,9 +154,9 @@ def main() -> None:
 
     model([Molecule("CC(=O)Nc1ccccc1")])  # warms up: no search pays for the loading
     for line in sys.stdin:
-        stock, limit, target = line.split()
+        stock, limit, target = json.loads(line)
         search = search_of(stock)
-        search.limit, search.any_reaction = float(limit), bool(int(any_reaction))
+        search.limit, search.any_reaction = limit, bool(int(any_reaction))
         search.reset()
         seconds.clear()
         if name == "molspec":
