@@ -7,6 +7,7 @@ from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read
 from molspec.checkpoints.bundled import bundled_names, locate
 from molspec.text import check_smiles, tokenize
+from tests.refusals import refused
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 
@@ -31,21 +32,15 @@ def test_unknown_model_is_refused_by_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     message = re.escape(f"no model {name!r}: expected product or retro, or the path of a checkp")
-    with pytest.raises(ValueError, match=f"^{message}"):
-        locate(name)
-    with pytest.raises(CheckpointError, match=f"^{message}"):
-        load(name)
+    refused(f"^{message}", locate, name)
+    refused(CheckpointError, f"^{message}", load, name)
 
 
 def test_path_is_not_read_as_a_bundled_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        CheckpointError,
-        match=r"^no model 'product': expected product or retro as a string, for a Path is always a",
-    ):
-        load(Path("product"))
+    refused(CheckpointError, "^no model 'product'", load, Path("product"))
 
 
 @pytest.mark.parametrize("name", bundled_names())

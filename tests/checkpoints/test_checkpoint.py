@@ -68,7 +68,7 @@ def test_to_keeps_rotations(checkpoint: Checkpoint) -> None:
 
 
 def test_to_refuses_unknown_dtypes_and_overflow(checkpoint: Checkpoint) -> None:
-    refused("^dtype is 'int8': expected one of float32, float16, bfl", checkpoint.to, "int8")
+    refused("^dtype is 'int8'", checkpoint.to, "int8")
     checkpoint.weights[NAME][0, 0] = 1e5
     with pytest.raises(CheckpointError, match=f"^in float16, weight {NAME} holds NaN or infinity$"):
         checkpoint.to("float16")
@@ -89,5 +89,4 @@ def test_fingerprint_changes_with_weights_but_not_with_card(checkpoint: Checkpoi
 
 
 def test_unknown_task_is_refused(checkpoint: Checkpoint) -> None:
-    with pytest.raises(CheckpointError, match="task is 'both': expected retro or product"):
-        replace(checkpoint, task="both")  # type: ignore[arg-type]
+    refused(CheckpointError, "task is 'both'", replace, checkpoint, task="both")  # type: ignore[arg-type]

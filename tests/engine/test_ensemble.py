@@ -8,6 +8,7 @@ from molspec import _native
 from molspec.engine.devices import make_engine
 from molspec.engine.ensemble import EnsembleEngine
 from tests import tiny
+from tests.refusals import refused
 
 Rows = npt.NDArray[np.float32]
 
@@ -78,11 +79,9 @@ def test_rows_beyond_the_count_stay() -> None:
 
 
 def test_bad_parts_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^parts is empty: expected log-probs$"):
-        _native.average_log_probs([], 0)
+    refused("^parts is empty", _native.average_log_probs, [], 0)
     for wrong in (rows(1, (3, 13)), rows(1, (40, 12))):
-        with pytest.raises(ValueError, match=r"^parts: expected each \[at least 40, vocab\]$"):
-            _native.average_log_probs([rows(1), wrong], 40)
+        refused("^parts", _native.average_log_probs, [rows(1), wrong], 40)
     with pytest.raises(TypeError):  # a copy would get the mean
         _native.average_log_probs([rows(1)[:, ::2]], 1)
 
@@ -94,5 +93,4 @@ def test_vocabularies_of_other_sizes_are_refused() -> None:
     vocabulary = type(tiny.VOCABULARY)((*tiny.TOKENS, "S"), unk_id=3)
     larger = tiny.checkpoint(vocabulary=vocabulary)
     engines.append(make_engine(larger.spec, larger.weights, "cpu", "float32"))
-    with pytest.raises(ValueError, match=r"^engines have vocabularies of .*: expected one size$"):
-        EnsembleEngine(engines)
+    refused("^engines have vocabularies of .*", EnsembleEngine, engines)

@@ -43,9 +43,11 @@ class Own:
 
     queries = QUERIES
 
-    def __init__(self, dtype: str = "float32", others: Sequence[Any] = ()) -> None:
+    def __init__(self, dtype: str = "float32", others: Sequence[Any] = (), **changes: Any) -> None:
         spec_drafter = tiny.with_spec_drafter(2).spec_drafter
         whole = replace(tiny.with_heads(), spec_drafter=spec_drafter, ngram=tiny.ngram())
+        if changes:  # of the spec
+            whole = replace(tiny.checkpoint(**changes), ngram=tiny.ngram())
         self.model = Model(whole, dtype, others=others)
 
     def answers(self, queries: Sequence[str], **options: Any) -> tuple[list[Any], Statistics]:
@@ -53,11 +55,21 @@ class Own:
         return list(found), found.statistics
 
 
+#: As in T5.
+RELATIVE: Options = {
+    "norm": "pre",
+    "norm_kind": "rms",
+    "positions": "relative",
+    "scale_attention": False,
+    "gated": True,
+}
 MODELS: dict[str, Callable[[], Own | Module]] = {
     "float32": Own,
     "bfloat16": lambda: Own("bfloat16"),
     "int8": lambda: Own("int8"),
     "ensemble": lambda: Own(others=tiny.others()),
+    "relative": lambda: Own("int8", **RELATIVE),
+    "rotary": lambda: Own("bfloat16", positions="none", rotary_columns=8),
     "module": Module,
 }
 
@@ -144,6 +156,8 @@ def write_models(folder: Path) -> None:
 def suits(drafter: str, search: str, model: str) -> bool:
     """Whether a search and a model are tried with a drafter, which they take."""
     if model != "float32" and search not in FEW:
+        return False
+    if model in ("relative", "rotary") and drafter not in ("tree", "windows", "eager"):
         return False
     if model == "module" and drafter not in ("tree", "windows", "external", "eager"):
         return False

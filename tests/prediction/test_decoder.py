@@ -138,10 +138,7 @@ def test_memory_does_not_grow_with_the_number_of_requests(model: Model) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [
-        ({"batch_size": 0}, "batch_size is 0: expected a whole number of at least 1"),
-        ({"batch_size": 10**6}, "batch_size is 1000000: expected at most 65536"),
-    ],
+    [({"batch_size": 0}, "batch_size is 0"), ({"batch_size": 10**6}, "batch_size is 1000000")],
 )
 def test_invalid_batch_sizes_are_refused(model: Model, wrong: dict[str, Any], message: str) -> None:
     refused(f"^{message}", Decoder, model, **wrong)
@@ -150,12 +147,10 @@ def test_invalid_batch_sizes_are_refused(model: Model, wrong: dict[str, Any], me
 def test_invalid_options_are_refused_by_submit(model: Model) -> None:
     decoder = Decoder(model)
     wrong: Any = {"n_best": 2}
-    refused("^options is a dict: expected PredictOptions$", decoder.submit, "CCO", wrong)
-    with pytest.raises(ValueError, match=r"^max_length is 9999: expected at most 256"):
-        decoder.submit("CCO", PredictOptions(max_length=9999))
+    refused("^options is a dict", decoder.submit, "CCO", wrong)
+    refused("^max_length is 9999", decoder.submit, "CCO", PredictOptions(max_length=9999))
     assert decoder.live_count == 0
-    with pytest.raises(ValueError, match=r"^aligned is True: expected a target with it$"):
-        Decoder(model, 2).submit("CCO", aligned=True)
+    refused("^aligned is True", Decoder(model, 2).submit, "CCO", aligned=True)
 
 
 def test_threads_may_share_a_decoder(model: Model) -> None:

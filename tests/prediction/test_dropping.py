@@ -73,7 +73,7 @@ def test_results_give_probabilities_and_reactions() -> None:
     assert result.reactions == ("CCO.Cl>>CCO", None)
     assert replace(result, query="CCO>N", task="product").reactions[0] == "CCO>N>CCO.Cl"
     assert Result("CCO", error="why").probabilities == ()
-    with pytest.raises(ValueError, match="task is None: expected 'retro' or 'product'"):
+    with pytest.raises(ValueError, match="task is None"):
         _ = Result("CCO", predictions).reactions
 
 
@@ -152,5 +152,5 @@ def test_impossible_answers_are_dropped() -> None:
     (left,) = model.predict(["CC"], 10, drop_impossible=True, **options)
     assert left.predictions == possible
     assert left.error == (None if possible else ALL_DROPPED)
-    with pytest.raises(ValueError, match="drop_impossible is True: expected a model whose task"):
+    with pytest.raises(ValueError, match="drop_impossible is True"):
         Model(tiny.checkpoint(8)).predict(["CC"], drop_impossible=True)

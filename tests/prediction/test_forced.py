@@ -91,11 +91,11 @@ def test_queries_are_canonicalised_as_for_predictions() -> None:
 
 def test_invalid_arguments_are_refused() -> None:
     model = tiny.model()
-    refused("targets has 1 items: expected 2, one a query", model.log_probs, ["CCO", "C"], ["CC"])
+    refused("targets has 1 items", model.log_probs, ["CCO", "C"], ["CC"])
     refused("queries is a string", model.log_probs, "CCO", ["CC"])
     refused("batch_size is 0", model.log_probs, ["CCO"], ["CC"], batch_size=0)
     for pairs in (["CO"], [("CC",)], [None]):
-        with pytest.raises(ValueError, match=r"^pairs holds .*: expected a query and a target$"):
+        with pytest.raises(ValueError, match="pairs holds"):
             list(model.log_probs_stream(pairs))  # type: ignore[arg-type]
     assert list(model.log_probs([], [])) == []
     assert list(model.log_probs(iter(["CCO"]), iter(["CC"]))) == list(

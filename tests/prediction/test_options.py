@@ -1,34 +1,31 @@
-"""Which options go together: the only tests of it, as every layer passes them on."""
+"""Which options go together: the only tests of it, as every layer passes them on.
 
+Wrong values of single options are tried in tests/common/test_fields.py.
+"""
+
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from molspec import PredictOptions
+from molspec import Model, PredictOptions
 from molspec.drafting import LookAhead, NoDraft, TreeDraft
 from molspec.drafting.options import DRAFTERS
+from tests import tiny
 from tests.refusals import refused
 
 RELAXED = {"verification": "relaxed"}
-NOT_WITH_SAMPLES: dict[str, Any] = {
+#: What does not go with samples, and what goes with nothing else.
+WITH_SAMPLES = {
     "n_best": 2,
     "beam_size": 3,
     "beam": "exact",
     "length_penalty": 1.0,
-    "finished": "separate",
     "augmentations": 2,
-    "drop_invalid": True,
-    "drop_unchanged": True,
-    "drop_impossible": True,
+    "finished": "separate",
+    **dict.fromkeys(("drop_invalid", "drop_unchanged", "drop_impossible"), True),
 }
-NOT_ALONE: dict[str, Any] = {
-    "temperature": 0.5,
-    "seed": 1,
-    "top_p": 0.5,
-    "beta": 5,
-    "tau": 2.0,
-    "judge": "drafter",
-}
+ALONE = {"temperature": 0.5, "seed": 1, "top_p": 0.5, "beta": 5, "tau": 2.0, "judge": "drafter"}
 #: The option that is named, and the options.
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("beam_size", {"n_best": 3, "beam_size": 2}),
@@ -36,8 +33,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("length_penalty", {"length_penalty": 0.5, "merge_duplicates": True, "n_best": 2}),
     ("length_penalty", {"length_penalty": 0.5, "augmentations": 2}),
     ("finished", {"beam": "sbs", "finished": "separate"}),
-    *((name, {"samples": 3, name: value}) for name, value in NOT_WITH_SAMPLES.items()),
-    *((name, {name: value}) for name, value in NOT_ALONE.items()),
+    *((name, {"samples": 3, name: value}) for name, value in WITH_SAMPLES.items()),
+    *((name, {name: value}) for name, value in ALONE.items()),
     ("verification", RELAXED | {"n_best": 2}),
     ("verification", RELAXED | {"samples": 2}),
     ("verification", RELAXED | {"drop_invalid": True}),
@@ -57,13 +54,26 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("node_budget", {"beam": "standard", "node_budget": 5}),
     ("node_budget", {"drafter": TreeDraft(), "node_budget": 5}),
 ]
+#: The same, of models alone.
+BY_MODELS: list[tuple[str, dict[str, Any]]] = [
+    ("min_length", {"min_length": 15, "max_length": 14}),
+    ("augmentations", {"augmentations": 2, "canonical_queries": False}),
+    ("augmentations", {"augmentations": 2}),
+]
 
 
 @pytest.mark.parametrize(("name", "options"), REFUSED, ids=str)
 def test_options_that_do_not_go_together_are_refused(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"^{name} is ") as error:
+    with pytest.raises(ValueError, match=": ") as error:
         PredictOptions(**options)
     assert str(error.value).startswith(f"{name} is {options[name]!r}: ")
+
+
+@pytest.mark.parametrize(("name", "options"), BY_MODELS, ids=str)
+def test_models_refuse_options_that_do_not_fit_them(name: str, options: dict[str, Any]) -> None:
+    canonical = len(options) > 1
+    model = Model(replace(tiny.checkpoint(), canonical_queries=canonical))
+    refused(f"^{name} is {options[name]}: ", model.predict, ["C"], **options)
 
 
 @pytest.mark.parametrize(

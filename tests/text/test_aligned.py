@@ -1,8 +1,5 @@
 """Spellings of a target that are aligned with a query."""
 
-import pytest
-
-from molspec import load
 from molspec.text import aligned_spellings, canonicalise
 from tests import tiny
 
@@ -23,26 +20,6 @@ def test_molecules_follow_the_order_of_the_query() -> None:
     assert len(three) == 64  # of each molecule four spellings, as 4**3 is 64
     other = aligned_spellings("c1(NC(C)=O)ccccc1", spellings[0])
     assert other[1] == "c1(N)ccccc1.C(C)(=O)Cl"
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "CC(=O)Nc1ccccc1",
-        "CCCCCCOc1ccc(C(=O)Nc2ccccc2Oc2cccc(OC(C)c3nnn[nH]3)c2)cc1",
-        "CC(C)(C)[C@@H](CS(C)(=O)=O)Nc1nc(-c2c[nH]c3ncc(F)cc23)ncc1F",
-    ],
-)
-def test_aligned_log_prob_equals_that_of_the_prediction(query: str) -> None:
-    """The canonical form of a prediction gets the prediction's log-prob, to the bit."""
-    retro = load("retro")
-    (result,) = retro.predict([query])
-    (prediction,) = result.predictions
-    pair = [query], [str(prediction.canonical)]
-    (found,) = retro.log_probs(*pair, aligned=True)
-    assert found.predictions == (prediction,)
-    (canonical,) = retro.log_probs(*pair, aligned=False)
-    assert canonical.predictions[0].log_prob <= prediction.log_prob
 
 
 def test_aligned_log_prob_is_that_of_the_likeliest_spelling() -> None:

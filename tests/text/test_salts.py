@@ -8,6 +8,7 @@ import pytest
 from molspec.text import canonicalise
 from molspec.text.salts import LONGEST, main_component
 from molspec.training import sample
+from tests.refusals import refused
 
 #: Name, salt and drug of 200 marketed salts.
 _DRUG_SALTS = Path(__file__).with_name("drug_salts.tsv")
@@ -56,8 +57,7 @@ def test_counter_ions_are_removed(smiles: str, parent: str, removed: tuple[str, 
     ],
 )
 def test_several_molecules_are_not_a_salt(smiles: str) -> None:
-    with pytest.raises(ValueError, match=r"\d molecules that are not a salt, expected one"):
-        main_component(smiles)
+    refused(r"\d molecules that are not a salt, expected one", main_component, smiles)
 
 
 def test_reactants_do_not_lose_a_molecule() -> None:
