@@ -32,6 +32,20 @@ class BeamNodes {
     const int32_t child = tree_->child(parent, token_id);
     return child != TokenTree::kNone ? child : add(parent, token_id);
   }
+  // Adds drafts after `node`, each by `add(parent, token_id)`, and writes their nodes to `placed`.
+  // A draft at max_position is left out (kNone), with those after it: no token may follow it, so
+  // its row would be wasted.
+  template <typename Add>
+  void place(int32_t node, const DraftTree& drafts, int32_t max_position,
+             std::vector<int32_t>& placed, const Add& add) const {
+    placed.assign(drafts.parents.size(), TokenTree::kNone);
+    for (size_t i = 0; i < placed.size(); ++i) {
+      const int32_t after = drafts.parents[i];
+      const int32_t parent = after == DraftTree::kRoot ? node : placed[after];
+      if (parent != TokenTree::kNone && tree_->position(parent) + 1 < max_position)
+        placed[i] = add(parent, drafts.token_ids[i]);
+    }
+  }
   // Frees the nodes that are neither before nor after a hypothesis of the beam.
   void collect(const Beam& beam);
 

@@ -64,15 +64,12 @@ class SequenceGroup {
   int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
     int32_t count = 0;
     drafts_ = &drafts;
-    placed_.assign(static_cast<size_t>(drafts.size()), TokenTree::kNone);
-    for (size_t i = 0; i < placed_.size(); ++i) {
-      const int32_t after = drafts.parents[i];
-      const int32_t parent = after == DraftTree::kRoot ? node : placed_[after];
-      if (parent == TokenTree::kNone || row_.tree->position(parent) + 1 >= max_position) continue;
-      placed_[i] = child_or_new(parent, drafts.token_ids[i]);
-      stage(placed_[i]);
+    nodes_.place(node, drafts, max_position, placed_, [&](int32_t parent, int32_t token_id) {
+      const int32_t slot = child_or_new(parent, token_id);
+      stage(slot);
       ++count;
-    }
+      return slot;
+    });
     return count;
   }
   // The row of log-probs of a staged node; kNone of another one.

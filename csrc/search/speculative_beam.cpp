@@ -51,8 +51,8 @@ class SpeculativeBeamSearch final : public Search {
     }
     size_t nodes = 0;
     for (const Staged& staged : staged_) {
-      for (const int32_t slot : staged.slots) row_.tree->stage(row_.index, slot);
-      nodes += staged.slots.size();
+      for (const int32_t slot : staged) row_.tree->stage(row_.index, slot);
+      nodes += staged.size();
     }
     count_staged(nodes, nodes - staged_.size());
   }
@@ -70,7 +70,7 @@ class SpeculativeBeamSearch final : public Search {
       decoded_.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
       decoded_.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
       add_leaves(rank, *staged, log_probs, vocab_size);
-      log_probs += static_cast<int64_t>(staged->slots.size()) * vocab_size;
+      log_probs += static_cast<int64_t>(staged->size()) * vocab_size;
       ++staged;
     }
     select();
@@ -84,11 +84,9 @@ class SpeculativeBeamSearch final : public Search {
   }
 
  private:
-  // The staged nodes of one hypothesis: its last token, then its drafts.
-  struct Staged {
-    std::vector<int32_t> slots;
-    std::vector<int32_t> parents;  // indices in slots
-  };
+  // The staged nodes of one hypothesis: its last token, then its drafts. A node's row in the tree
+  // is its place here.
+  using Staged = std::vector<int32_t>;
 
   void set_log_prob(double log_prob) override { beam_.front().log_prob = log_prob; }
   bool continues(const BeamEntry& entry) const { return entry.continues(spec_.max_length); }
@@ -103,46 +101,43 @@ class SpeculativeBeamSearch final : public Search {
   bool has_numbers_after_all(const float* log_probs, int32_t vocab_size) const {
     for (const Staged& hypothesis : staged_) {
       if (!has_numbers(log_probs, vocab_size)) return false;
-      log_probs += static_cast<int64_t>(hypothesis.slots.size()) * vocab_size;
+      log_probs += static_cast<int64_t>(hypothesis.size()) * vocab_size;
     }
     return true;
   }
-  // The last token and the drafts after it, in their order. A draft at max_length is left out, with
-  // those after it: no token may follow it, so its row would be wasted.
+  // The last token and the drafts after it, in their order.
   Staged placed(int32_t last, const DraftTree& drafts) {
-    Staged staged{{last}, {TokenTree::kNone}};
-    std::vector<int32_t> places(drafts.parents.size(), TokenTree::kNone);  // in staged.slots
-    for (size_t i = 0; i < places.size(); ++i) {
-      const int32_t after = drafts.parents[i];
-      const int32_t parent = after == DraftTree::kRoot ? 0 : places[after];
-      if (parent == TokenTree::kNone) continue;
-      const int32_t slot = staged.slots[parent];
-      if (row_.tree->position(slot) + 1 >= spec_.max_length) continue;
-      places[i] = static_cast<int32_t>(staged.slots.size());
-      staged.slots.push_back(nodes_.add(slot, drafts.token_ids[i]));
-      staged.parents.push_back(parent);
-    }
+    Staged staged;
+    const auto add = [&](int32_t slot) {
+      row_.tree->set_row(slot, static_cast<int32_t>(staged.size()));
+      staged.push_back(slot);
+      return slot;
+    };
+    add(last);
+    nodes_.place(last, drafts, spec_.max_length, places_, [&](int32_t parent, int32_t token_id) {
+      return add(nodes_.add(parent, token_id));
+    });
     return staged;
   }
-  // The accepted path as indices in staged.slots, from the last token on.
+  // The accepted path as indices in `staged`, from the last token on.
   void accept(const Staged& staged, const float* log_probs, int32_t vocab_size) {
-    depths_.assign(staged.slots.size(), TokenTree::kNone);  // of accepted nodes
+    depths_.assign(staged.size(), TokenTree::kNone);  // of accepted nodes
     depths_.front() = 0;
     size_t deepest = 0;
     const auto row = [&](int64_t node) { return log_probs + node * vocab_size; };
-    for (size_t i = 1; i < staged.slots.size(); ++i) {
-      const int32_t parent = staged.parents[i];
+    const auto parent_of = [&](size_t i) { return row_.tree->row(row_.tree->parent(staged[i])); };
+    for (size_t i = 1; i < staged.size(); ++i) {
+      const int32_t parent = parent_of(i);
       if (depths_[parent] == TokenTree::kNone) continue;
       best_tokens(row(parent), vocab_size, spec_.beam_size, best_);
-      const int32_t token_id = row_.tree->token_id(staged.slots[i]);
+      const int32_t token_id = row_.tree->token_id(staged[i]);
       if (!accept_nucleus(token_id, best_, static_cast<double>(spec_.nucleus))) continue;
       if (!has_numbers(row(i), vocab_size)) continue;  // no leaf's score may be NaN
       depths_[i] = depths_[parent] + 1;
       if (depths_[i] > depths_[deepest]) deepest = i;
     }
-    path_.clear();
-    for (auto i = static_cast<int32_t>(deepest); i != TokenTree::kNone; i = staged.parents[i])
-      path_.push_back(i);
+    path_.assign(1, static_cast<int32_t>(deepest));
+    while (path_.back() != 0) path_.push_back(parent_of(static_cast<size_t>(path_.back())));
     std::reverse(path_.begin(), path_.end());
   }
   void add_leaves(int32_t rank, const Staged& staged, const float* log_probs, int32_t vocab_size) {
@@ -152,15 +147,13 @@ class SpeculativeBeamSearch final : public Search {
       const int32_t at = path_[depth];
       const float* row = log_probs + int64_t{at} * vocab_size;
       const bool last = depth + 1 == path_.size();
-      const int32_t draft_token =
-          last ? kNoToken : row_.tree->token_id(staged.slots[path_[depth + 1]]);
+      const int32_t draft_token = last ? kNoToken : row_.tree->token_id(staged[path_[depth + 1]]);
       const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
       best_tokens(row, vocab_size, spec_.beam_size, best_);
       for (const Candidate& next : best_) {
         if (next.token == draft_token) continue;
         const double total = log_prob + static_cast<double>(next.log_prob);
-        leaves_.push_back(
-            {{score(total, length), rank, next.token}, total, staged.slots[at], length});
+        leaves_.push_back({{score(total, length), rank, next.token}, total, staged[at], length});
       }
       if (!last) log_prob += static_cast<double>(row[draft_token]);
     }
@@ -201,7 +194,7 @@ class SpeculativeBeamSearch final : public Search {
   DraftTree drafts_;
   std::vector<Leaf> leaves_;
   std::vector<Candidate> best_;
-  std::vector<int32_t> path_, depths_;
+  std::vector<int32_t> path_, depths_, places_;
 };
 
 }  // namespace
