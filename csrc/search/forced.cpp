@@ -1,18 +1,15 @@
-// Forced decoding: computes the log-probs of given targets in one decoder pass, as a tree of their
-// common beginnings. A sum is that of greedy and beam search, to the bit: float64, in the order of
-// the tokens.
+// Forced decoding: greedy decoding whose tokens are given, with the targets as its drafts, so one
+// decoder pass computes the log-probs of all of them.
 
-#include <cmath>
-#include <utility>
-
-#include "search/search.h"
+#include "search/sequence_group.h"
 
 namespace molspec {
 namespace {
 
 class ForcedSearch final : public Search {
  public:
-  ForcedSearch(const ForcedSpec& spec, Row row) : Search(std::move(row)), spec_(spec) {}
+  ForcedSearch(const ForcedSpec& spec, Row row)
+      : Search(std::move(row)), spec_(spec), group_(row_) {}
 
   // Takes the targets in place of a source, with EOS between them.
   void begin(const std::vector<int32_t>& target_ids) override {
@@ -21,49 +18,36 @@ class ForcedSearch final : public Search {
       if (token_id == row_.eos())
         targets_.emplace_back();
       else
-        targets_.back().push_back(token_id);
+        targets_.back().add(token_id, targets_.back().size() - 1, 0);
     }
-    for (const std::vector<int32_t>& target : targets_)
-      if (const size_t length = target.size() + 1; length > static_cast<size_t>(spec_.max_length))
-        throw_invalid("target has ", length, " tokens, EOS counted: expected at most max_length ",
-                      spec_.max_length);
+    for (const DraftTree& target : targets_)
+      if (target.size() >= spec_.max_length)
+        throw_invalid("target has ", target.size() + 1,
+                      " tokens, EOS counted: expected at most max_length ", spec_.max_length);
+    root_ = group_.begin();
   }
 
   void plan(const DraftTree*& /*proposed*/) override {
-    int32_t count = 0;
-    const auto add = [&](int32_t parent, int32_t token_id) {
-      const int32_t slot = row_.add(parent, token_id);
-      row_.tree->set_row(slot, count++);
-      row_.tree->stage(row_.index, slot);
-      return slot;
-    };
-    root_ = add(TokenTree::kNone, row_.bos());
-    for (const std::vector<int32_t>& target : targets_) {
-      int32_t slot = root_;
-      for (const int32_t token_id : target) {
-        const int32_t child = row_.tree->child(slot, token_id);
-        slot = child == TokenTree::kNone ? add(slot, token_id) : child;
-      }
-    }
-    count_staged(static_cast<size_t>(count), 0);
+    group_.stage(root_);
+    for (const DraftTree& target : targets_) group_.stage(root_, target, spec_.max_length);
+    group_.submit();
+    count_staged(group_.staged_count(), 0);
   }
 
   bool advance(const float* log_probs, int32_t vocab_size) override {
-    for (std::vector<int32_t>& target : targets_) {
-      double log_prob = 0;
-      int32_t slot = root_;
-      const auto of = [&](int32_t token_id) {
-        const auto row = static_cast<int64_t>(row_.tree->row(slot));
-        return static_cast<double>(log_probs[row * vocab_size + token_id]);
+    for (const DraftTree& target : targets_) {
+      const auto given = [&](const Sequence& at, const float* row) {
+        const int32_t place = at.token_count;
+        const int32_t token_id = place < target.size() ? target.token_ids[place] : row_.eos();
+        return Drawn{token_id, row[token_id]};
       };
-      for (const int32_t token_id : target) {
-        log_prob += of(token_id);
-        slot = row_.tree->child(slot, token_id);
-      }
-      log_prob += of(row_.eos());
-      decoded_.statistics.emitted_tokens += static_cast<int64_t>(target.size()) + 1;
-      if (std::isfinite(log_prob))
-        decoded_.hypotheses.push_back({std::move(target), log_prob, true, slot});
+      Sequence sequence;
+      sequence.node = root_;
+      group_.advance(sequence, log_probs, vocab_size, spec_.max_length, given);
+      decoded_.statistics.emitted_tokens += sequence.emitted_tokens;
+      if (sequence.finished)
+        decoded_.hypotheses.push_back(
+            {std::move(sequence.token_ids), sequence.log_prob, true, sequence.node});
     }
     if (decoded_.hypotheses.empty()) decoded_.error = kNoNumbers;
     return true;
@@ -73,7 +57,8 @@ class ForcedSearch final : public Search {
   void set_log_prob(double /*log_prob*/) override {}  // a given target has no prefix
 
   ForcedSpec spec_;
-  std::vector<std::vector<int32_t>> targets_;
+  SequenceGroup group_;
+  std::vector<DraftTree> targets_;   // chains
   int32_t root_ = TokenTree::kNone;  // the node of BOS
 };
 
