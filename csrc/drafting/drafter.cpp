@@ -1,8 +1,11 @@
 #include "drafting/drafter.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
+
+#include "drafting/best_first.h"
 
 namespace molspec {
 namespace {
@@ -37,12 +40,12 @@ class WindowDrafter final : public Drafter {
   DraftTree tree_;
 };
 
-// Best-first expansion of a guess. Allocates nothing once its buffers have grown.
+// The likeliest paths of a guess. Allocates nothing once its buffers have grown.
 class GuessDrafter final : public Drafter {
  public:
   GuessDrafter(const TreeOptions& options, std::shared_ptr<const GuessModel> model)
       : options_(options),
-        min_log_prob_(options.min_log_prob()),
+        best_first_(options.node_budget, options.min_log_prob()),
         model_(std::move(model)),
         guess_(*model_) {
     restart();
@@ -55,48 +58,21 @@ class GuessDrafter final : public Drafter {
 
   void propose(const std::vector<int32_t>& token_ids, DraftTree& out) override {
     follow(token_ids);
-    out.clear();
-    heap_.clear();
-    depths_.clear();
     states_.resize(static_cast<size_t>(options_.node_budget));
-    expand(state_, DraftTree::kRoot, 0);
-    while (!heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end(), worse);
-      const Entry entry = heap_.back();
-      heap_.pop_back();
-      const int32_t node = out.add(entry.token, entry.parent, entry.log_prob);
-      if (out.size() >= options_.node_budget) return;
-      const bool at_root = entry.parent == DraftTree::kRoot;
-      depths_.push_back(at_root ? 1 : depths_[entry.parent] + 1);
-      if (depths_.back() == options_.max_depth) continue;
-      const GuessState& parent = at_root ? state_ : states_[entry.parent];
-      GuessState& child = states_[node];
-      guess_.advance(parent, entry.token, child);
-      expand(child, node, entry.log_prob);
-    }
+    const auto next_tokens = [this](const DraftTree& tree, int32_t node, int32_t /*depth*/) {
+      if (node != DraftTree::kRoot)
+        guess_.advance(state(tree.parents[node]), tree.token_ids[node], states_[node]);
+      guess_.candidates(state(node), options_.node_budget, candidates_);
+      const int32_t eos = model_->roles().special().eos;
+      std::erase_if(candidates_, [&](const Candidate& next) { return next.token == eos; });
+      return std::span(candidates_);
+    };
+    best_first_.draft(options_.max_depth, next_tokens, out);
   }
 
  private:
-  struct Entry {  // a candidate node
-    float log_prob;
-    int32_t parent;
-    int32_t token;
-  };
-  static bool worse(const Entry& left, const Entry& right) {
-    if (left.log_prob != right.log_prob) return left.log_prob < right.log_prob;
-    if (left.parent != right.parent) return left.parent > right.parent;
-    return left.token > right.token;
-  }
-  void expand(const GuessState& state, int32_t node, float log_prob) {
-    guess_.candidates(state, options_.node_budget, candidates_);
-    const int32_t eos = model_->roles().special().eos;
-    for (const Candidate& candidate : candidates_) {
-      const float path = log_prob + candidate.log_prob;
-      if (path < min_log_prob_) break;
-      if (candidate.token == eos) continue;
-      heap_.push_back({path, node, candidate.token});
-      std::push_heap(heap_.begin(), heap_.end(), worse);
-    }
+  const GuessState& state(int32_t node) const {
+    return node == DraftTree::kRoot ? state_ : states_[node];
   }
   void restart() {
     path_.clear();
@@ -114,12 +90,10 @@ class GuessDrafter final : public Drafter {
   }
 
   TreeOptions options_;
-  float min_log_prob_;
+  BestFirst best_first_;
   std::shared_ptr<const GuessModel> model_;
   Guess guess_;
-  std::vector<Entry> heap_;
   std::vector<GuessState> states_;  // by node
-  std::vector<int> depths_;         // by node
   std::vector<Candidate> candidates_;
   std::vector<int32_t> path_;  // the path of state_
   GuessState state_;
