@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from molspec._native import DraftTree, ExternalOptions, NativeDrafter, NoDraftOptions
+from molspec._native import DraftTree, ExternalOptions, NativeDrafter
 from molspec.drafting import (
     Drafting,
     LookAhead,
@@ -28,6 +28,7 @@ SOURCES = st.lists(TEXT_IDS, max_size=30)
 TARGETS = [VOCABULARY.encode(query) for query in QUERIES]
 PAIRS = list(zip(TARGETS, TARGETS[1:] + TARGETS[:1], strict=True))
 NGRAM = build_ngram(VOCABULARY, PAIRS, min_gain=0.0)
+GUESS = guess_model(VOCABULARY, None)
 CARBON = VOCABULARY.encode("c")[0]
 
 
@@ -153,22 +154,11 @@ def test_token_absent_from_source_matches_nothing_in_it(count: int) -> None:
     assert max(drafts.propose([9, 10, 11, 690]).log_probs) > math.log(0.001)
 
 
-def test_native_drafter_needs_guess_model() -> None:
-    refused(TypeError, "incompatible", NativeDrafter, NoDraftOptions(), None)
-
-
 @pytest.mark.parametrize("drafting", [NoDraft(), WindowDrafts(), TreeDraft()])
 def test_native_drafter_without_a_source_drafts(drafting: Any) -> None:
-    drafter = NativeDrafter(native_options(drafting), guess_model(VOCABULARY, None))
+    drafter = NativeDrafter(native_options(drafting), GUESS)
     drafter.propose([])
     assert all(0 <= token < VOCABULARY.size for token in drafter.propose([4]).token_ids)
-
-
-def test_native_drafter_refuses_external_options() -> None:
-    with pytest.raises(
-        ValueError, match=r"^options are ExternalOptions: expected a native drafter"
-    ):
-        NativeDrafter(ExternalOptions(), guess_model(VOCABULARY, None))  # type: ignore[arg-type]
 
 
 def test_tree_continues_copying_from_source() -> None:
@@ -194,11 +184,9 @@ def test_copied_ring_digits_are_renumbered() -> None:
         (lambda: resolve("tree", draft_length=4), "draft_length is 4: drafter 'tree' has no such"),
         (lambda: resolve(NoDraft(), node_budget=4), "node_budget is 4: expected none beside"),
         (lambda: resolve("windows", draft_length=0), "draft_length is 0: expected"),
+        (lambda: drafter(TreeDraft(), [13]), "13"),
+        (lambda: NativeDrafter(ExternalOptions(), GUESS), "options are ExternalOptions: expected"),
     ],
 )
 def test_wrong_options_are_refused(call: object, message: str) -> None:
     refused(message, call)
-
-
-def test_ids_outside_vocabulary_are_refused() -> None:
-    refused("13", drafter, TreeDraft(), [13])

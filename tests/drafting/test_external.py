@@ -1,22 +1,12 @@
 """External drafters: how they are called, and what is refused."""
 
 import random
-import re
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-import molspec
-from molspec.drafting import (
-    Drafter,
-    DraftTree,
-    LookAhead,
-    Path,
-    TreeDraft,
-    WindowDrafts,
-    native_options,
-)
+from molspec.drafting import Drafter, DraftTree, LookAhead, Path, TreeDraft, WindowDrafts
+from molspec.drafting.native import NativeDrafters
 from molspec.prediction.model import Model
 from molspec.prediction.results import Result
 from tests import tiny
@@ -99,26 +89,10 @@ def test_look_ahead_accepts_drafter(model: Model) -> None:
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: int) -> None:
     windows = WindowDrafts(4, 6)
-
-    class External:
-        def __init__(self) -> None:
-            self._native: dict[int, Any] = {}
-
-        def start(self, row: int, source_ids: Sequence[int]) -> None:
-            self._native[row] = molspec._native.NativeDrafter(
-                native_options(windows), model.context.guess
-            )
-            self._native[row].start(source_ids)
-
-        def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-            return [self._native[path.row].propose(path.token_ids) for path in paths]
-
-        def release(self, row: int) -> None:
-            del self._native[row]
-
     shared = {"n_best": beam_size, "beam": "sbs", "max_length": MAX_LENGTH}
     native = model.predict(QUERIES, drafter=windows, **shared)
-    external = model.predict(QUERIES, drafter=External(), **shared)
+    drafter = NativeDrafters(windows, model.context.guess)
+    external = model.predict(QUERIES, drafter=drafter, **shared)
     assert summaries(external) == summaries(native)
     assert external.statistics.nodes == native.statistics.nodes
 
@@ -133,39 +107,3 @@ def test_refuses_invalid_drafters(model: Model) -> None:
             model.predict(["CCO"], drafter=wrong)
     assert isinstance(recorded(model), Drafter)
     assert not isinstance(TreeDraft(), Drafter)
-
-
-class Wrong(Recorded):
-    """Proposes a tree with a wrong entry."""
-
-    def __init__(self, tree: DraftTree | None) -> None:
-        super().__init__({})
-        self._wrong = tree
-
-    def propose(self, paths: Sequence[Path]) -> Any:
-        return None if self._wrong is None else [self._wrong for _ in paths]
-
-
-@pytest.mark.parametrize(
-    ("tree", "message"),
-    [
-        (DraftTree([4], [5], [0.0]), r"parents\[0\] is 5: expected -1 to -1"),
-        (DraftTree([4], [-1], [3.0]), r"log_probs\[0\] is 3.*: expected at most its parent's, 0"),
-        (DraftTree([4, 999], [-1, 0], [0.0, -0.1]), r"token_ids\[1\] is 999: expected 0 to"),
-        (DraftTree([4], [-1, 0], [0.0]), "has 1 token_ids, 2 parents and 1 log_probs"),
-        (None, "TypeError"),
-    ],
-)
-def test_a_wrong_tree_is_named(model: Model, tree: DraftTree | None, message: str) -> None:
-    (result,) = model.predict(["CCO"], drafter=Wrong(tree), max_length=8)
-    assert re.match(f"drafter Wrong failed in propose: .*{message}", result.error or "")
-
-
-def test_a_missing_tree_is_named(model: Model) -> None:
-    class Few(Recorded):
-        def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-            return []
-
-    (result,) = model.predict(["CCO"], drafter=Few({}), max_length=8)
-    expected = "drafter Few failed in propose: ValueError: gave 0 trees: expected 1, one a path"
-    assert result.error == expected

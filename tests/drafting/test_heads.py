@@ -1,7 +1,6 @@
 """Draft heads: what they read, how they are stored, and what is refused."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -10,9 +9,8 @@ import torch
 
 import molspec
 from molspec import checkpoints
-from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.drafting import DraftTree, HeadsDraft, ModelDraft, Path
-from molspec.model.heads import HeadsWeights
+from molspec.checkpoints import Checkpoint
+from molspec.drafting import DraftTree, ModelDraft, Path
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.engine.models import default_dtype
@@ -80,12 +78,6 @@ def test_a_draft_model_gives_no_hidden_states(tmp_path: FilePath) -> None:
         tiny.model().predict(["CC"], drafter=drafter)
 
 
-def test_model_without_heads_is_refused() -> None:
-    for drafter in ("heads", HeadsDraft()):
-        with pytest.raises(ValueError, match=r"drafter is 'heads': the model has no draft heads"):
-            tiny.model().predict(["C"], drafter=drafter)
-
-
 def ids(queries: Sequence[str]) -> list[list[int]]:
     encode = tiny.VOCABULARY.encode
     return [[tiny.VOCABULARY.bos_id, *encode(q), tiny.VOCABULARY.eos_id] for q in queries]
@@ -119,48 +111,7 @@ def test_callables_have_no_heads_or_hidden_states() -> None:
             molspec.decode((encode, decode), ids(["CC"]), max_length=5, drafter=drafter, **SPECIAL)
 
 
-def test_heads_round_trip_with_model(tmp_path: Any) -> None:
-    checkpoint = tiny.with_heads()
-    checkpoints.write(checkpoint, tmp_path / "model")
-    stored = checkpoints.read(tmp_path / "model")
-    assert stored.heads is not None
-    assert checkpoint.heads is not None
-    assert stored.heads.spec == checkpoint.heads.spec
-    for name, weight in checkpoint.heads.weights.items():
-        assert torch.equal(stored.heads.weights[name], weight)
-
-
 def test_random_numbers_stay_the_callers() -> None:
     checkpoint, state = tiny.with_heads(), torch.get_rng_state()
     Model(checkpoint).predict(["CCO"], drafter="heads", max_length=9)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_heads_of_another_model_are_refused(tmp_path: Any) -> None:
-    others = replace(tiny.checkpoint(seed=2), heads=tiny.with_heads().heads)
-    checkpoints.write(tiny.with_heads(), tmp_path / "model")
-    checkpoints.write(others, tmp_path / "other")
-    (tmp_path / "other" / "heads.safetensors").replace(tmp_path / "model" / "heads.safetensors")
-    own = tiny.with_heads().fingerprint(with_drafters=False)
-    message = f"of the model {others.fingerprint(with_drafters=False)}: expected those of {own}"
-    with pytest.raises(CheckpointError, match=message):
-        checkpoints.read(tmp_path / "model")
-
-
-def test_damaged_heads_are_refused(tmp_path: Any) -> None:
-    checkpoints.write(tiny.with_heads(), tmp_path / "model")
-    file = tmp_path / "model" / "heads.safetensors"
-    content = file.read_bytes()
-    for damaged in (b"", content[:100], content.replace(b"molspec-heads", b"molspec-tails")):
-        file.write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=r"heads\.safetensors is damaged"):
-            checkpoints.read(tmp_path / "model")
-
-
-def test_heads_without_norm_weight_are_refused() -> None:
-    heads = tiny.with_heads().heads
-    assert heads is not None
-    incomplete = dict(heads.weights)
-    del incomplete["norm.weight"]
-    with pytest.raises(CheckpointError, match=r"draft heads: missing weights: norm\.weight"):
-        replace(tiny.checkpoint(), heads=HeadsWeights(heads.spec, incomplete))

@@ -1,23 +1,18 @@
 """Spec-Drafters: their guesses match PyTorch's, and what is refused."""
 
-import shutil
 from dataclasses import replace
-from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
 import torch
 
-from molspec import checkpoints
-from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.commands import description
+from molspec.checkpoints import Checkpoint
 from molspec.decoding import Path
 from molspec.drafting import SpecDraft
 from molspec.drafting.spec_drafter import SpecDrafterModel
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
-from molspec.text import Vocabulary
 from molspec.training.spec_drafter import guesses
 from molspec.training.spec_drafter_layout import causal
 from tests import tiny
@@ -87,76 +82,6 @@ def test_source_too_long_for_drafter_is_still_answered() -> None:
     model = Model(replace(tiny.checkpoint(), spec_drafter=short))
     plain = model.predict(tiny.QUERIES, drafter="none", max_length=40)
     assert model.predict(tiny.QUERIES, drafter="spec", max_length=40) == plain
-
-
-def test_spec_drafter_round_trips_with_model(tmp_path: FilePath) -> None:
-    checkpoint = tiny.with_spec_drafter(2)
-    checkpoints.write(checkpoint, tmp_path / "model")
-    stored = checkpoints.read(tmp_path / "model").spec_drafter
-    written = checkpoint.spec_drafter
-    assert stored is not None
-    assert written is not None
-    assert (stored.k, stored.spec) == (written.k, written.spec)
-    for name, weight in written.weights.items():
-        assert torch.equal(stored.weights[name], weight)
-    text = description.model(str(tmp_path / "model"))
-    assert "a Spec-Drafter of 5 tokens, 1 + 2 layers, width 32" in text
-    fingerprints = {
-        variant.fingerprint()
-        for variant in (checkpoint, tiny.with_spec_drafter(1), tiny.checkpoint())
-    }
-    assert len(fingerprints) == 3
-    assert checkpoint.fingerprint(False) == tiny.checkpoint().fingerprint(False)
-
-
-def test_spec_drafter_of_another_model_is_refused(tmp_path: FilePath) -> None:
-    other = replace(tiny.checkpoint(seed=2), spec_drafter=tiny.with_spec_drafter().spec_drafter)
-    checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
-    checkpoints.write(other, tmp_path / "other")
-    own_fingerprint, other_fingerprint = (v.fingerprint(False) for v in (tiny.checkpoint(), other))
-    shutil.rmtree(tmp_path / "model" / "spec")
-    (tmp_path / "other" / "spec").rename(tmp_path / "model" / "spec")
-    with pytest.raises(
-        CheckpointError,
-        match=f"of the model {other_fingerprint}: expected that of {own_fingerprint}",
-    ):
-        checkpoints.read(tmp_path / "model")
-
-
-def test_spec_drafter_of_another_vocabulary_is_refused(tmp_path: FilePath) -> None:
-    tokens = (*tiny.TOKENS[:6], "S", *tiny.TOKENS[7:])
-    other = replace(tiny.with_spec_drafter(), vocabulary=Vocabulary(tokens, unk_id=3))
-    checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
-    checkpoints.write(other, tmp_path / "other")
-    shutil.rmtree(tmp_path / "model" / "spec")
-    (tmp_path / "other" / "spec").rename(tmp_path / "model" / "spec")
-    with pytest.raises(
-        CheckpointError, match=r"Spec-Drafter of another vocabulary: token 6 is 'S' .*'N'"
-    ):
-        checkpoints.read(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("drafter.json", "{}"), ("drafter.json", "["), ("model.safetensors", ""), ("config.json", "")],
-)
-def test_damaged_spec_drafter_is_refused(tmp_path: FilePath, name: str, content: str) -> None:
-    checkpoints.write(tiny.with_spec_drafter(), tmp_path / "model")
-    (tmp_path / "model" / "spec" / name).write_text(content)
-    refused(CheckpointError, "spec is damaged", checkpoints.read, tmp_path / "model")
-
-
-def test_spec_drafter_of_other_vocabulary_size_is_refused() -> None:
-    smaller = replace(tiny.SPEC, source_vocab_size=9, target_vocab_size=9)
-    drafter = SpecDrafterWeights(4, smaller, random_weights(smaller, 1))
-    with pytest.raises(CheckpointError, match="Spec-Drafter: the vocabulary has 13 tokens"):
-        replace(tiny.checkpoint(), spec_drafter=drafter)
-
-
-def test_model_without_spec_drafter_is_refused() -> None:
-    for drafter in ("spec", SpecDraft()):
-        with pytest.raises(ValueError, match=r"drafter is 'spec': the model has no Spec-Drafter"):
-            tiny.model().predict(["C"], drafter=drafter)
 
 
 def test_k_above_trained_count_is_refused() -> None:

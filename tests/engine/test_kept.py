@@ -5,7 +5,6 @@ import os
 import pickle
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -141,13 +140,6 @@ def test_a_copied_model_starts_without_caches(
     assert idle_buffers(copied) == []
     assert answers(copied) == expected
     assert len(idle_buffers(model)) == 1
-
-
-def test_threads_share_no_caches(model: Model, expected: Answers) -> None:
-    with ThreadPoolExecutor(4) as callers:
-        found = list(callers.map(lambda _: answers(model), range(12)))
-    assert found == [expected] * 12
-    assert 1 <= len(idle_buffers(model)) <= 4
 
 
 def test_a_forked_child_has_its_own_caches(model: Model, expected: Answers) -> None:

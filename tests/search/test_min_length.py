@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from molspec._native import BeamSpec, ForcedSpec
+from molspec._native import BeamSpec
 from molspec.drafting import LookAhead
 from molspec.prediction.model import Model
 from tests import tiny
@@ -34,7 +34,6 @@ def model(request: pytest.FixtureRequest) -> Model:
     return Model(tiny.checkpoint(), others=tiny.others() if request.param == "ensemble" else ())
 
 
-@pytest.mark.parametrize("batch_size", [1, 5])
 @pytest.mark.parametrize(
     "options",
     [
@@ -47,11 +46,9 @@ def model(request: pytest.FixtureRequest) -> Model:
     ids=str,
 )
 def test_searches_equal_those_of_a_model_that_cannot_end_before(
-    model: Model, options: dict[str, Any], batch_size: int
+    model: Model, options: dict[str, Any]
 ) -> None:
-    found = model.predict(
-        SHORT, min_length=MIN_LENGTH, max_length=MAX_LENGTH, batch_size=batch_size, **options
-    )
+    found = model.predict(SHORT, min_length=MIN_LENGTH, max_length=MAX_LENGTH, **options)
     free = model.predict(SHORT, max_length=MAX_LENGTH, **options)
     for query, result in zip(SHORT, found, strict=True):
         changed = without_end(
@@ -81,8 +78,3 @@ def test_a_beam_of_more_places_than_tokens_lists_no_impossible_answer() -> None:
     hypotheses = decode(spec, model_with_ties(1))
     assert hypotheses
     assert all(math.isfinite(each.log_prob) and len(each.token_ids) >= 1 for each in hypotheses)
-
-
-def test_a_given_target_has_no_least_length() -> None:
-    with pytest.raises(ValueError, match=r"^min_length is 2: "):
-        ForcedSpec(max_length=9, min_length=2)

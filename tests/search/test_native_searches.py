@@ -37,7 +37,7 @@ SPECS: dict[str, SearchSpec] = {
 
 
 def sequence_spec(**options: Any) -> SequenceSpec:
-    return SequenceSpec(max_length=9, drafter=NoDraftOptions(), **options)
+    return SequenceSpec(**{"max_length": 9, "drafter": NoDraftOptions(), **options})
 
 
 def log_probs_of(count: int) -> np.ndarray:
@@ -115,30 +115,34 @@ def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
     refused("^row_count is 0: expected at least 1$", Batch, 0, GUESS)
 
 
+RELAXED = Relaxed(beta=3, tau=9.0, judged_by_drafter=False)
+SBS = {**BEAMS, "drafter": NoDraftOptions()}
+
+
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("made", "options", "argument", "value"),
     [
-        (lambda: SequenceSpec(max_length=0, drafter=NoDraftOptions()), "max_length is 0: expected"),
-        (lambda: sequence_spec(samples=2), "samples is 2: expected 1 without sampling"),
-        (lambda: sequence_spec(rejection=True), "rejection is true: expected sampling with it"),
-        (
-            lambda: sequence_spec(
-                sampling=Sampling(), rule=Relaxed(beta=1, tau=1.0, judged_by_drafter=False)
-            ),
-            "rule is given with sampling: expected one of them",
-        ),
-        (lambda: BeamSpec(beam_size=2, n_best=3, max_length=9), "n_best is 3: expected 1 to"),
-        (lambda: BeamSpec(**BEAMS, min_confidence=2.0), "min_confidence is 2: expected 0 to 1"),
-        (lambda: BeamSpec(**BEAMS, steps=-1), "steps is -1: expected at least 0"),
-        (lambda: BeamSpec(**BEAMS, length_penalty=-1.0), "length_penalty is -1: expected at least"),
-        (
-            lambda: SpeculativeBeamSpec(**BEAMS, nucleus=0.0, drafter=NoDraftOptions()),
-            "nucleus is 0: expected more than 0, at most 1",
-        ),
+        (sequence_spec, {"max_length": 0}, "max_length", 0),
+        (sequence_spec, {"samples": 2}, "samples", 2),
+        (sequence_spec, {"samples": 0, "sampling": Sampling()}, "samples", 0),
+        (sequence_spec, {"rejection": True}, "rejection", "true"),
+        (sequence_spec, {"sampling": Sampling(), "rule": RELAXED}, "rule", "sampling"),
+        (BeamSpec, {**BEAMS, "n_best": 3}, "n_best", 3),
+        (BeamSpec, {**BEAMS, "min_confidence": 2.0}, "min_confidence", 2),
+        (BeamSpec, {**BEAMS, "steps": -1}, "steps", -1),
+        (BeamSpec, {**BEAMS, "length_penalty": -1.0}, "length_penalty", -1),
+        (SpeculativeBeamSpec, {**SBS, "nucleus": 0.0}, "nucleus", 0),
+        (ForcedSpec, {"max_length": 9, "min_length": 2}, "min_length", 2),
+        (Sampling, {"temperature": 0.0}, "temperature", 0),
+        (Sampling, {"top_k": 0}, "top_k", 0),
+        (Sampling, {"top_p": 0.0}, "top_p", 0),
+        (Sampling, {"top_p": 1.1}, "top_p", 1.1),
     ],
 )
-def test_invalid_specs_are_refused(make: Callable[[], SearchSpec], message: str) -> None:
-    refused(f"^{message}", make)
+def test_invalid_specs_are_refused(
+    made: Callable[..., object], options: dict[str, Any], argument: str, value: object
+) -> None:
+    refused(f"^{argument} is .*{value}", made, **options)
 
 
 def test_specs_are_values() -> None:
@@ -200,7 +204,7 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
 def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
     relaxed = Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
     batch = Batch(1, GUESS)
-    batch.start(0, SequenceSpec(max_length=9, drafter=ExternalOptions(), rule=relaxed), [5, 6])
+    batch.start(0, sequence_spec(drafter=ExternalOptions(), rule=relaxed), [5, 6])
     tree = GUESS.admitted(DraftTree([5, 6], [-1, 0], [-0.1, -0.2]))
     batch.plan([tree])
     refused("proposed has 2 trees", batch.plan, [tree, tree])

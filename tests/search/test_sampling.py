@@ -15,7 +15,6 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
-from tests.refusals import refused
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -127,13 +126,6 @@ def test_more_samples_begin_with_the_same_ones(model: Model, reference: Results)
     assert sum(a != b for a, b in zip(others, reference, strict=True)) > len(SHORT) // 2
 
 
-def test_samples_have_the_log_probs_of_the_model(model: Model, reference: Results) -> None:
-    pairs = [(r.query, s) for r in reference for s in r.predictions if s.finished and s.smiles]
-    assert len(pairs) > 5
-    own = model.log_probs([query for query, _ in pairs], [sample.smiles for _, sample in pairs])
-    assert [each.predictions[0].log_prob for each in own] == [s.log_prob for _, s in pairs]
-
-
 def test_top_k_of_one_equals_greedy_decoding(model: Model) -> None:
     greedy = model.predict(SHORT, max_length=30)
     samples = model.predict(SHORT, samples=2, top_k=1, max_length=30)
@@ -159,20 +151,6 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
             spellings = {s.smiles: s.log_prob for s in result.predictions if key(s) == key(each)}
             merged_log_prob = math.log(math.fsum(map(math.exp, spellings.values())))
             assert each.log_prob == pytest.approx(merged_log_prob, abs=1e-12)
-
-
-def test_invalid_native_options_are_refused() -> None:
-    for options, message in (
-        ({"temperature": 0.0}, "temperature is 0: expected a number above 0"),
-        ({"top_k": 0}, "top_k is 0: expected at least 1"),
-        ({"top_p": 0.0}, "top_p is 0: expected more than 0, at most 1"),
-        ({"top_p": 1.1}, "top_p is 1.1: expected more than 0, at most 1"),
-    ):
-        refused(f"^{message}$", _native.Sampling, **options)
-    with pytest.raises(ValueError, match=r"^samples is 0: expected at least 1$"):
-        _native.SequenceSpec(
-            samples=0, max_length=9, sampling=_native.Sampling(), drafter=_native.NoDraftOptions()
-        )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,20 +3,12 @@
 import pytest
 
 from molspec._native import BeamSpec, NativeDrafter
-from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, native_options
+from molspec.drafting import LookAhead, TreeDraft, WindowDrafts, native_options
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.search import plain
 from tests.search.plain import answers, decode, model_with_ties, plain_answers
 
-DRAFTERS = (
-    NoDraft(),
-    WindowDrafts(draft_length=10, draft_count=10),
-    WindowDrafts(draft_length=3, draft_count=4, choice="first", dilution=True),
-    WindowDrafts(draft_length=5, draft_count=4, smart=True),
-    TreeDraft(node_budget=1),
-    TreeDraft(node_budget=16),
-)
 MAX_LENGTH = 40
 SHORT = tiny.QUERIES[:-1]
 
@@ -32,59 +24,28 @@ def next_log_probs(model: Model, query: str) -> plain.NextLogProbs:
     return plain.model_of(model.engine, tiny.VOCABULARY.encode(query))
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS, ids=str)
-def test_greedy_equals_the_argmax_with_every_drafter(model: Model, drafter: object) -> None:
-    results = model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH)
+def test_greedy_equals_the_argmax(model: Model) -> None:
+    results = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
     for query, result in zip(SHORT, results, strict=True):
         expected = plain.greedy(next_log_probs(model, query), MAX_LENGTH)
         assert answers(result) == plain_answers([expected])
-
-
-def test_tiny_model_writes_different_answers(model: Model) -> None:
-    results = model.predict(SHORT, drafter=TreeDraft(), max_length=MAX_LENGTH)
     assert len({result.predictions[0].smiles for result in results}) > 3
-    assert results.statistics.accepted_tokens > 0
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
+@pytest.mark.parametrize("finished", ["beam", "separate"])
 def test_standard_and_exact_beams_equal_plain_beam_search(
-    model: Model, beam_size: int, length_penalty: float
+    model: Model, beam_size: int, length_penalty: float, finished: str
 ) -> None:
-    options = {"max_length": 14, "length_penalty": length_penalty}
+    options = {"max_length": 14, "length_penalty": length_penalty, "finished": finished}
     eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
-    for choice in ({"beam": "standard"}, {"beam": "exact"}, {"drafter": eager}):
-        choice.setdefault("beam", "exact")
-        results = model.predict(SHORT, beam_size, **choice, **options)
-        for query, result in zip(SHORT, results, strict=True):
-            expected = plain.beam_search(
-                next_log_probs(model, query), beam_size, 14, length_penalty
-            )
-            assert answers(result) == plain_answers(expected)
-
-
-@pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
-@pytest.mark.parametrize("length_penalty", [0.0, 0.7])
-def test_beams_with_separate_finished_hypotheses_equal_plain_search(
-    model: Model, beam_size: int, length_penalty: float
-) -> None:
-    options = {"max_length": 14, "length_penalty": length_penalty, "finished": "separate"}
-    eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
+    search = plain.beam_search if finished == "beam" else plain.beam_search_separate
     for choice in ({"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}):
         results = model.predict(SHORT, beam_size, **choice, **options)
         for query, result in zip(SHORT, results, strict=True):
-            expected = plain.beam_search_separate(
-                next_log_probs(model, query), beam_size, 14, length_penalty
-            )
+            expected = search(next_log_probs(model, query), beam_size, 14, length_penalty)
             assert answers(result) == plain_answers(expected)
-
-
-def test_separate_finished_hypotheses_give_likelier_answers(model: Model) -> None:
-    def total(finished: str) -> float:
-        results = model.predict(SHORT, 5, max_length=MAX_LENGTH, finished=finished)
-        return sum(prediction.log_prob for result in results for prediction in result.predictions)
-
-    assert total("separate") > total("beam")
 
 
 def test_exact_beams_take_fewer_passes(model: Model) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import molspec
 from molspec._native import Batch, ForcedSpec, Hypothesis, SequenceSpec
 from molspec.decoding import DraftTree, Path
 from molspec.drafting import guess_model
@@ -16,7 +15,7 @@ from molspec.prediction.strategy import search_plan
 from tests import tiny
 from tests.search import plain
 from tests.search.plain import decode, model_with_ties
-from tests.search.test_token_log_probs import EAGER, SEARCHES, SHORT, drafters, predict
+from tests.search.test_token_log_probs import EAGER, SEARCHES, drafters, predict
 
 __all__ = ["drafters"]  # a fixture
 
@@ -83,12 +82,7 @@ def test_every_search_and_drafter_begins_with_it_to_the_bit(
 ) -> None:
     search = {"max_length": 20, **search}
     search["max_length"] += len(IDS)
-    lists = [
-        predict(model, drafters, search, target_prefix=PREFIX, token_log_probs=True, **more)
-        for more in ({"batch_size": 1}, {"batch_size": 4})
-    ]
-    assert lists[0] == lists[1]
-    for result in lists[0]:
+    for result in predict(model, drafters, search, target_prefix=PREFIX, token_log_probs=True):
         next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(result.query))
         bos = tiny.VOCABULARY.bos_id
         before = sum(next_log_probs([bos, *IDS[:i]])[token] for i, token in enumerate(IDS))
@@ -97,12 +91,6 @@ def test_every_search_and_drafter_begins_with_it_to_the_bit(
             assert answer.smiles.startswith(PREFIX)
             assert sum(answer.token_log_probs or ()) == answer.log_prob
             assert answer.log_prob_after_prefix == answer.log_prob - before
-    exact = "beam" not in search and "verification" not in search
-    if exact and search.get("drafter") not in (None, "none"):
-        none = {**search, "drafter": "none"}
-        assert lists[0] == predict(
-            model, drafters, none, target_prefix=PREFIX, token_log_probs=True
-        )
 
 
 def test_it_takes_no_pass_of_its_own(model: Model) -> None:
@@ -112,18 +100,6 @@ def test_it_takes_no_pass_of_its_own(model: Model) -> None:
         )
         assert result.statistics.decoder_calls <= 9 - len(IDS)
         assert result.statistics.nodes >= len(IDS)
-
-
-def test_requests_with_other_prefixes_share_a_batch(model: Model) -> None:
-    decoder = molspec.Decoder(model, 3)
-    tickets = {}
-    for query in SHORT:
-        for prefix in (None, "N", PREFIX):
-            options = PredictOptions(n_best=2, max_length=12, target_prefix=prefix)
-            tickets[decoder.submit(query, options)] = query, options
-    for ticket, result in decoder.finish():
-        query, options = tickets[ticket]
-        assert [result] == list(model.predict_stream([query], options))
 
 
 class Watching:

@@ -1,6 +1,5 @@
 """Log-probabilities of tokens are the model's, to the bit, in every search, with every drafter."""
 
-import math
 from typing import Any
 
 import pytest
@@ -74,16 +73,14 @@ def own_log_probs(next_log_probs: plain.NextLogProbs, answer: Prediction) -> tup
 def test_every_token_has_its_log_prob(
     model: Model, drafters: dict[str, Any], search: dict[str, Any]
 ) -> None:
-    plain_results = predict(model, drafters, search)
-    for batch_size in (1, 4):
-        results = predict(model, drafters, search, token_log_probs=True, batch_size=batch_size)
-        for result, without in zip(results, plain_results, strict=True):
-            next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(result.query))
-            for answer, same in zip(result.predictions, without.predictions, strict=True):
-                assert (answer.smiles, answer.log_prob) == (same.smiles, same.log_prob)
-                assert same.token_log_probs is None
-                assert answer.token_log_probs == own_log_probs(next_log_probs, answer)
-                assert sum(answer.token_log_probs) == answer.log_prob
+    results = predict(model, drafters, search, token_log_probs=True)
+    for result, without in zip(results, predict(model, drafters, search), strict=True):
+        next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(result.query))
+        for answer, same in zip(result.predictions, without.predictions, strict=True):
+            assert (answer.smiles, answer.log_prob) == (same.smiles, same.log_prob)
+            assert same.token_log_probs is None
+            assert answer.token_log_probs == own_log_probs(next_log_probs, answer)
+            assert sum(answer.token_log_probs) == answer.log_prob
     assert all(result.predictions for result in results)
 
 
@@ -105,19 +102,6 @@ def test_merged_answers_have_those_of_the_likeliest_spelling() -> None:
     assert (merged.smiles, merged.token_log_probs) == ("CCO", (-0.25, -0.75))
 
 
-def test_requests_with_and_without_them_share_a_batch(model: Model) -> None:
-    """A row is used again, and its slots belong to other tokens then."""
-    decoder = molspec.Decoder(model, 2)
-    option_sets = [
-        molspec.PredictOptions(max_length=12, **more)
-        for more in ({}, {"token_log_probs": True}, {"n_best": 3, "token_log_probs": True})
-    ]
-    tickets = {decoder.submit(q, options): (q, options) for q in SHORT for options in option_sets}
-    for ticket, result in decoder.finish():
-        query, options = tickets[ticket]
-        assert [result] == list(model.predict_stream([query], options))
-
-
 def test_decode_returns_them(model: Model) -> None:
     ids = [[tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode(query), EOS] for query in SHORT]
     special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
@@ -133,10 +117,3 @@ def test_decode_returns_them(model: Model) -> None:
             assert tuple(values[:length].tolist()) == answer.token_log_probs
             assert values[length:].isnan().all()
     assert torch.equal(found.sequences, without.sequences)
-
-
-def test_values_are_log_probs(model: Model) -> None:
-    (result,) = model.predict(["CCO"], max_length=20, token_log_probs=True)
-    (answer,) = result.predictions
-    assert answer.token_log_probs
-    assert all(value <= 0 and math.isfinite(value) for value in answer.token_log_probs)
