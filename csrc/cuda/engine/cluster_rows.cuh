@@ -57,6 +57,8 @@ struct ClusterShared {
   alignas(8) float arrived[kChunks][kOwnRows][kClusterWidth + 4];  // of `spread`
   alignas(8) float x[kOwnRows][kClusterWidth + 2];                 // the residual stream
   unsigned pairs[kGroupRows][kClusterWidth / 2 + 4];  // all rows as the matrix unit reads them
+  alignas(16) float weights[kClusterWarps][kWarp];    // of attention, of a warp's lanes
+  alignas(16) unsigned places[kClusterWarps][kWarp];  // of values
   int list[kMostListed];                              // the cluster's rows
   int warp_counts[kClusterWarps];
 };

@@ -28,23 +28,46 @@ inline __device__ float scored(const float4* query, const float (&key)[kHeadColu
   return score;
 }
 
+// One value of each lane, which all lanes read by four: faster than a shuffle for each.
+template <typename T>
+struct Shown {
+  T* const lanes;
+
+  __device__ Shown(T* memory, T mine) : lanes(memory) {
+    __syncwarp();  // what was shown before has been read
+    lanes[lane_index()] = mine;
+    __syncwarp();
+  }
+  template <typename Use>
+  __device__ void for_each(Use use) const {
+#pragma unroll
+    for (int j = 0; j < kWarp; j += 4) {
+      T four[4];
+      *reinterpret_cast<uint4*>(four) = reinterpret_cast<const uint4*>(lanes)[j / 4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) use(j + i, four[i]);
+    }
+  }
+};
+
 // A head's sums over the positions of a row, as HeadSums<1> in attention.cuh.
 struct HeadSum {
   float top = -INFINITY, total = 0.0f, sum = 0.0f;
 
   // Adds `count` positions: the lane has the score of one, and its own column of the values of all.
-  __device__ void add(float score, const float (&values)[kWarp], int count) {
+  __device__ void add(float score, const float (&values)[kWarp], int count, float* memory) {
     const float mine = lane_index() < count ? score : -INFINITY;
     const float next = fmaxf(top, warp_max(mine));
     const float weight = expf(mine - next), correction = expf(top - next);
     top = next;
     total = total * correction + warp_sum(weight);
     sum *= correction;
-#pragma unroll
-    for (int j = 0; j < kWarp; ++j) {
-      const float of_j = __shfl_sync(~0U, weight, j);
+    const Shown<float> weights(memory, weight);
+    if (count == kWarp)  // one comparison, not one a position
+      return weights.for_each([&](int j, float of_j) { sum = fmaf(of_j, values[j], sum); });
+    weights.for_each([&](int j, float of_j) {
       if (j < count) sum = fmaf(of_j, values[j], sum);
-    }
+    });
   }
   __device__ float result() const { return sum * (1.0f / total); }
 };
@@ -127,10 +150,11 @@ struct ClusterStep : ClusterRows {
 #pragma unroll
         for (int c = 0; c < kHeadColumns; ++c) key[c] = from[c * kBlockPositions];
         const float score = scored(query, key) * problem.scale;
-#pragma unroll
-        for (int j = 0; j < kWarp; ++j)
-          values[j] = cache.base[uint64_t{__shfl_sync(~0U, values_at, j)} * kColumnStep + lane()];
-        sum.add(score + added, values, min(kWarp, node.position + 1 - begin));
+        Shown<unsigned>(shared().places[warp()], values_at).for_each([&](int j, unsigned place) {
+          values[j] = cache.base[uint64_t{place} * kColumnStep + lane()];
+        });
+        sum.add(score + added, values, min(kWarp, node.position + 1 - begin),
+                shared().weights[warp()]);
       }
       shared().slice[row][lane()] = sum.result();
     }
@@ -143,15 +167,21 @@ struct ClusterStep : ClusterRows {
     for (int row = warp(); row < count; row += kClusterWarps) {
       const int32_t memory = shared().rows[row].node.memory;
       const int32_t* blocks = problem.memories.blocks(memory);
+      // A lane has the number of one block, which may be after the memory's end.
+      const int most = static_cast<int>(problem.memories.stride) - 2;
+      int32_t block_ids = blocks[min(lane(), most)];
       const int keys = problem.memories.length(memory);
       const auto* query = reinterpret_cast<const float4*>(&shared().slice[row][kQueryColumn]);
       HeadSum sum;
       for (int begin = 0; begin < keys; begin += kWarp) {
         const int left = min(kWarp, keys - begin), block = begin / kBlockPositions;
-        const float* first = cache.base + blocks[block] * cache.block_stride;
+        if (block > 0 && block % kWarp == 0) block_ids = blocks[min(block + lane(), most)];
+        const auto block_at = [&](int at) {
+          return cache.base + __shfl_sync(~0U, block_ids, at % kWarp) * cache.block_stride;
+        };
+        const float* first = block_at(block);
         // If there is no second block, the first one again.
-        const float* second =
-            left > kBlockPositions ? cache.base + blocks[block + 1] * cache.block_stride : first;
+        const float* second = block_at(left > kBlockPositions ? block + 1 : block);
         const float* from = (lane() < kBlockPositions ? first : second) + head * kBlockPositions +
                             lane() % kBlockPositions;
         float key[kHeadColumns], values[kWarp];
@@ -164,7 +194,7 @@ struct ClusterStep : ClusterRows {
           values[j] = first[values_at + j * kClusterWidth];
           values[kBlockPositions + j] = second[values_at + j * kClusterWidth];
         }
-        sum.add(score, values, left);
+        sum.add(score, values, left, shared().weights[warp()]);
       }
       shared().slice[row][lane()] = sum.result();
     }
