@@ -150,8 +150,9 @@ struct ClusterStep : ClusterRows {
 #pragma unroll
         for (int c = 0; c < kHeadColumns; ++c) key[c] = from[c * kBlockPositions];
         const float score = scored(query, key) * problem.scale;
+        const auto* own = reinterpret_cast<const float (*)[kColumnStep]>(cache.base + lane());
         Shown<unsigned>(shared().places[warp()], values_at).for_each([&](int j, unsigned place) {
-          values[j] = cache.base[uint64_t{place} * kColumnStep + lane()];
+          values[j] = own[place][0];
         });
         sum.add(score + added, values, min(kWarp, node.position + 1 - begin),
                 shared().weights[warp()]);
