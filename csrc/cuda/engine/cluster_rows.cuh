@@ -212,29 +212,28 @@ struct ClusterRows {
   // Sends this block's rows to all blocks, normed if there is a norm, and rounded. `keeps`: the
   // residual stream has the normed rows from now on.
   __device__ void send(LayerNorm norm, bool keeps) {
-    const int own = warp();
-    if (own < kOwnRows && row_of(own) < count) {
-      constexpr int kPairs = kClusterWidth / 2 / kWarp;
-      NormPair norms[kPairs];
-      Moments moments{};
+    constexpr int kWarpsOfRow = kClusterWarps / kOwnRows;
+    static_assert(kClusterWidth == 2 * kWarpsOfRow * kWarp);  // a lane has two columns
+    const int own = warp() / kWarpsOfRow, pair = warp() % kWarpsOfRow * kWarp + lane();
+    const bool sends = row_of(own) < count;
+    float2& place = *reinterpret_cast<float2*>(&shared().x[own][2 * pair]);
+    float2 value{};
+    if (sends) {
+      value = place;
       if (norm.weight) {
-#pragma unroll
-        for (int i = 0; i < kPairs; ++i) norms[i].load(norm, 2 * (lane() + i * kWarp));
+        NormPair pair_norm;
+        pair_norm.load(norm, 2 * pair);
         const float* const from[1] = {shared().x[own]};
-        moments = row_moments(from, form());
-        __syncwarp();  // all have read the row
+        value = pair_norm.apply(row_moments(from, form()), value);
       }
+      const unsigned word = Bfloat16::pair(value.x, value.y);
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        const int pair = lane() + i * kWarp;
-        float2& place = *reinterpret_cast<float2*>(&shared().x[own][2 * pair]);
-        const float2 value = norm.weight ? norms[i].apply(moments, place) : place;
-        if (keeps) place = value;
-        const unsigned word = Bfloat16::pair(value.x, value.y);
-#pragma unroll
-        for (int to = 0; to < kClusterBlocks; ++to)
-          store_remote(&shared().pairs[row_of(own)][pair], to, word);
-      }
+      for (int to = 0; to < kClusterBlocks; ++to)
+        store_remote(&shared().pairs[row_of(own)][pair], to, word);
+    }
+    if (keeps) {
+      __syncthreads();  // all warps of a row have read it
+      if (sends) place = value;
     }
     cluster_sync();
   }
@@ -244,16 +243,18 @@ struct ClusterRows {
     send(problem.pre_norm ? own : before, !problem.pre_norm);
   }
 
-  // Norms this block's rows in place. A warp has the row that it sends.
+  // Norms this block's rows in place.
   __device__ void apply(LayerNorm norm) {
+    if (!norm.weight) return;
     const int own = warp();
-    if (!norm.weight || own >= kOwnRows || row_of(own) >= count) return;
-    const float* const from[1] = {shared().x[own]};
-    const Moments moments = row_moments(from, form());
-    __syncwarp();  // all have read the row
-    write_columns(kClusterWidth, shared().x[own],
-                  [&](int i) { return normalise({norm, nullptr, 0}, moments, from[0][i], i); });
-    __syncwarp();
+    if (own < kOwnRows && row_of(own) < count) {
+      const float* const from[1] = {shared().x[own]};
+      const Moments moments = row_moments(from, form());
+      __syncwarp();  // all have read the row
+      write_columns(kClusterWidth, shared().x[own],
+                    [&](int i) { return normalise({norm, nullptr, 0}, moments, from[0][i], i); });
+    }
+    __syncthreads();
   }
 };
 

@@ -310,6 +310,7 @@ __global__ void __launch_bounds__(kClusterThreads, 1)
   await_previous();
   const int count = list_rows(problem);
   for (int first = 0; first < count; first += kGroupRows) {
+    if (first > 0) __syncthreads();  // the rows of the group before have been read
     ClusterStep<kInner> step{{problem, first, min(kGroupRows, count - first)}};
     step.run();
   }
