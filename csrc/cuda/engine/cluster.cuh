@@ -20,13 +20,17 @@ inline __device__ int cluster_rank() {
   return static_cast<int>(rank);
 }
 
-// A barrier of all threads of all blocks. Then they see what was stored in the shared memory of
-// any.
+// A barrier of all threads of all blocks: whoever waits, after it has arrived itself, sees what all
+// had stored in the shared memory of any when they arrived.
+inline __device__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+inline __device__ void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 inline __device__ void cluster_sync() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n\t"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
+  cluster_arrive();
+  cluster_wait();
 }
 
 // The shared memory whose size the launch gives.

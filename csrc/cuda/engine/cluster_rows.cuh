@@ -127,8 +127,9 @@ struct ClusterRows {
 
   // Warp w sums chunk w % 8 of a half of the tiles. Then every thread adds the chunks of its
   // outputs. column_of(tile): its first column; emit(row, tile, column in it, sum with the bias).
-  // Whoever reads what was emitted, or calls `whole` again, calls __syncthreads before.
-  template <int kTiles, typename ColumnOf, typename Emit>
+  // Whoever reads what was emitted, or calls `whole` again, calls __syncthreads before. kReceives:
+  // the rows were just sent; its weights are under way while it waits for them.
+  template <int kTiles, bool kReceives, typename ColumnOf, typename Emit>
   __device__ void whole(const Linear& linear, ColumnOf column_of, Emit emit) {
     constexpr int kHalf = kTiles / 2, kColumns = kTiles * kTileColumns;
     constexpr int kOutputs = kTileRows * kColumns / kClusterThreads;
@@ -146,6 +147,7 @@ struct ClusterRows {
       const int column = (thread + i * kClusterThreads) % kColumns;
       biases[i] = linear.bias[column_of(column / kTileColumns) + column % kTileColumns];
     }
+    if (kReceives) cluster_wait();
     for (int tile_row = 0; tile_row < count; tile_row += kTileRows) {
       float sums[kHalf][4] = {};
       multiply_add(
@@ -210,7 +212,8 @@ struct ClusterRows {
   }
 
   // Sends this block's rows to all blocks, normed if there is a norm, and rounded. `keeps`: the
-  // residual stream has the normed rows from now on.
+  // residual stream has the normed rows from now on. Whoever reads rows that were sent calls
+  // cluster_wait before.
   __device__ void send(LayerNorm norm, bool keeps) {
     constexpr int kWarpsOfRow = kClusterWarps / kOwnRows;
     static_assert(kClusterWidth == 2 * kWarpsOfRow * kWarp);  // a lane has two columns
@@ -235,7 +238,7 @@ struct ClusterRows {
       __syncthreads();  // all warps of a row have read it
       if (sends) place = value;
     }
-    cluster_sync();
+    cluster_arrive();
   }
 
   // Sends a sublayer's input: the norm of the sublayer before, or its own.

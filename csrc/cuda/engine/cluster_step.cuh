@@ -115,14 +115,14 @@ struct ClusterStep : ClusterRows {
     const auto column_of = [&](int tile) {
       return tile / kTiles * kClusterWidth + rank * kHeadColumns + tile % kTiles * kTileColumns;
     };
-    whole<3 * kTiles>(layer.self_attention.query_key_value, column_of,
-                      [&](int row, int tile, int i, float value) {
-                        if (tile < kTiles)
-                          shared().slice[row][kQueryColumn + tile * kTileColumns + i] = value;
-                        else
-                          store_key_value(store, shared().rows[row].slot,
-                                          column_of(tile) + i - kClusterWidth, value);
-                      });
+    whole<3 * kTiles, true>(layer.self_attention.query_key_value, column_of,
+                            [&](int row, int tile, int i, float value) {
+                              if (tile < kTiles)
+                                shared().slice[row][kQueryColumn + tile * kTileColumns + i] = value;
+                              else
+                                store_key_value(store, shared().rows[row].slot,
+                                                column_of(tile) + i - kClusterWidth, value);
+                            });
     if (problem.rotary) rotate(cache);
   }
 
@@ -205,12 +205,12 @@ struct ClusterStep : ClusterRows {
     constexpr int kTiles = kOwnInner / kTileColumns;
     const auto column_of = [&](int tile) { return rank * kOwnInner + tile * kTileColumns; };
     const Activation first = problem.gated ? Activation::kNone : problem.activation;
-    whole<kTiles>(layer.inner, column_of, [&](int row, int tile, int i, float value) {
+    whole<kTiles, true>(layer.inner, column_of, [&](int row, int tile, int i, float value) {
       shared().slice[row][tile * kTileColumns + i] = activate(first, value);
     });
     if (!problem.gated) return;
     __syncthreads();
-    whole<kTiles>(layer.gate, column_of, [&](int row, int tile, int i, float value) {
+    whole<kTiles, false>(layer.gate, column_of, [&](int row, int tile, int i, float value) {
       shared().slice[row][tile * kTileColumns + i] *= activate(problem.activation, value);
     });
   }
@@ -224,6 +224,7 @@ struct ClusterStep : ClusterRows {
       last = problem.norm;
     }
     send(last, true);
+    cluster_wait();
     const int own = warp();
     if (problem.hidden_states && own < kOwnRows && row_of(own) < count)
       write_columns(
@@ -234,7 +235,7 @@ struct ClusterStep : ClusterRows {
       if (begin > 0) __syncthreads();
       const int column = begin + rank * kHeadColumns;
       if (column >= problem.logits_stride) return;
-      whole<kHeadColumns / kTileColumns>(
+      whole<kHeadColumns / kTileColumns, false>(
           problem.output, [&](int tile) { return column + tile * kTileColumns; },
           [&](int row, int tile, int i, float value) {
             float* logits =
@@ -260,7 +261,7 @@ struct ClusterStep : ClusterRows {
       spread<kHeadColumns>(layer.self_attention.output);
       send_input(layer.self_attention.norm, layer.cross_attention.norm);
       constexpr int kTiles = kHeadColumns / kTileColumns;
-      whole<kTiles>(
+      whole<kTiles, true>(
           layer.cross_attention.query_key_value,
           [&](int tile) { return rank * kHeadColumns + tile * kTileColumns; },
           [&](int row, int tile, int i, float value) {

@@ -63,9 +63,9 @@ namespace emulation {
 
 constexpr int kWarp = 32;
 
-// A barrier of `size` fibers, the first of which is `first`.
+// A barrier of `size` fibers, the first of which is `first`. A turn ends when all have arrived.
 struct Barrier {
-  int first = 0, size = 0, arrived = 0;
+  int first = 0, size = 0, arrived = 0, turn = 0;
 };
 
 struct Fiber {
@@ -75,6 +75,8 @@ struct Fiber {
   bool entered = false, done = false;  // entered: can be resumed, also for the next block
   int barriers = 0;                    // __syncthreads passed
   int exchanges = 0;                   // warp exchanges passed
+  int turn = 0;                        // of the cluster's barrier, when this fiber arrived
+  bool skips = false;                  // that barrier
   const Barrier* waits_for = nullptr;
 };
 
@@ -128,20 +130,27 @@ __attribute__((noinline)) inline void resume(int index) {
   setcontext(&fiber.entry);
 }
 
-inline void wait(Barrier& barrier) {
-  if (++barrier.arrived < barrier.size) {
-    current().waits_for = &barrier;
-    yield();
-    return;
-  }
+// Returns the turn that ends when all have arrived.
+inline int arrive(Barrier& barrier) {
+  const int turn = barrier.turn;
+  if (++barrier.arrived < barrier.size) return turn;
   barrier.arrived = 0;
+  ++barrier.turn;
   for (int i = barrier.first; i < barrier.first + barrier.size; ++i) {
     Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
     if (fiber.waits_for != &barrier) continue;
     fiber.waits_for = nullptr;
     machine.ready.push_back(i);
   }
+  return turn;
 }
+
+inline void wait(const Barrier& barrier, int turn) {
+  if (barrier.turn != turn) return;
+  current().waits_for = &barrier;
+  yield();
+}
+inline void wait(Barrier& barrier) { wait(barrier, arrive(barrier)); }
 
 inline void prepare(int threads) {
   constexpr size_t kStack = 64 * 1024;
@@ -167,11 +176,11 @@ inline void prepare(int threads) {
   }
   machine.barriers.clear();
   for (int i = 0; i < machine.cluster; ++i)
-    machine.barriers.push_back({i * machine.block_threads, machine.block_threads, 0});
-  machine.cluster_barrier = {0, threads, 0};
+    machine.barriers.push_back({i * machine.block_threads, machine.block_threads, 0, 0});
+  machine.cluster_barrier = {0, threads, 0, 0};
   machine.warps.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
   for (size_t i = 0; i < machine.warps.size(); ++i)
-    machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0};
+    machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0, 0};
 }
 
 // Runs a block. Returns whether all its threads finished.

@@ -10,9 +10,18 @@ constexpr int kClusterBlocks = 8;
 
 inline int thread_index() { return static_cast<int>(threadIdx.x); }
 inline int cluster_rank() { return emulation::block_of_cluster(); }
+inline void cluster_arrive() {
+  emulation::Fiber& fiber = emulation::current();
+  fiber.skips = fiber.barriers++ == emulation::machine.skipped_barrier;
+  if (!fiber.skips) fiber.turn = emulation::arrive(emulation::machine.cluster_barrier);
+}
+inline void cluster_wait() {
+  emulation::Fiber& fiber = emulation::current();
+  if (!fiber.skips) emulation::wait(emulation::machine.cluster_barrier, fiber.turn);
+}
 inline void cluster_sync() {
-  if (emulation::current().barriers++ != emulation::machine.skipped_barrier)
-    emulation::wait(emulation::machine.cluster_barrier);
+  cluster_arrive();
+  cluster_wait();
 }
 inline uint8_t* dynamic_shared() { return emulation::shared_of(cluster_rank()); }
 template <typename T>
