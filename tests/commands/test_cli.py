@@ -1,5 +1,4 @@
 import fcntl
-import gzip
 import json
 import os
 import pty
@@ -144,17 +143,6 @@ def test_an_unknown_instruction_set_gives_a_one_line_error(arguments: tuple[str,
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("molspec: MOLSPEC_INSTRUCTION_SET is 'none such': expected portable, ")
-
-
-def test_compressed_queries_are_read(run: Run, loaded: Loaded, tmp_path: Path) -> None:
-    compressed = gzip.compress(b"CO\nCN\n")
-    path = tmp_path / "queries.smi.gz"
-    path.write_bytes(compressed)
-    assert run("predict", "--input", str(path), "--format", "jsonl") == 0
-    assert [json.loads(line)["query"] for line in run.out.splitlines()] == ["CO", "CN"]
-    path.write_bytes(compressed[:-9])
-    assert run("predict", "--input", str(path)) == 2
-    assert f"{path}: damaged" in run.err
 
 
 CLOSED = {

@@ -399,28 +399,6 @@ def test_predicting_the_product_of_a_single_molecule_gives_a_hint(run: Run, load
     assert run.err == ""
 
 
-@pytest.mark.parametrize("link", [False, True])
-def test_a_job_never_overwrites_its_input(
-    run: Run, loaded: Loaded, tmp_path: Path, link: bool
-) -> None:
-    for name, output, flags in (
-        ("q.smi", "q.smi", ()),
-        ("q.smi", "q.smi", ("--overwrite", "-f", "csv")),
-        ("q.csv.unfinished", "q.csv", ("--overwrite",)),
-        ("q.csv.journal", "q.csv", ("--overwrite",)),
-    ):
-        source, link_path = tmp_path / name, tmp_path / "link.smi"
-        source.write_text("C.O a\n")
-        link_path.unlink(missing_ok=True)
-        link_path.symlink_to(source)
-        input_path = str(link_path if link else source)
-        arguments = ("-i", input_path, "--input-format", "smi", "-o", str(tmp_path / output))
-        assert run("predict", *arguments, *flags) == 2
-        assert f"{source}, which it reads as --input {input_path}" in run.err
-        assert source.read_text() == "C.O a\n"
-        source.unlink()
-
-
 def test_standard_input_and_output_may_not_be_one_file(tmp_path: Path) -> None:
     """For example `predict -i q.smi >> q.smi`, which would read its own answers."""
     source = tmp_path / "q.smi"

@@ -100,9 +100,7 @@ def test_places_that_cannot_be_listened_at_are_named(
         port = listener.getsockname()[1]
         assert run("serve", "--port", str(port)) == 2
     assert run.err == f"molspec: 127.0.0.1:{port}: Address already in use\n"
-    refused(
-        OSError, "no host has such a name: .127.0.0..1:8000", serving.listen, "127.0.0..1", 8000
-    )
+    refused(OSError, "no host has such a name", serving.listen, "127.0.0..1", 8000)
 
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

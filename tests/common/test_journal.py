@@ -6,6 +6,8 @@ from io import BufferedReader
 from pathlib import Path
 from threading import Lock
 
+import pytest
+
 from molspec.common.journal import Journal, Kind, open_unlinked
 from molspec.drafting import LookAhead, ModelDraft, WindowDrafts
 from molspec.prediction.options import PredictOptions
@@ -54,6 +56,33 @@ def test_one_job_writes_a_journal_and_no_other_program(tmp_path: Path) -> None:
         next(records)
         change(path)
         refused(OSError, "journal", list, records)
+
+
+def test_a_journal_resumes_from_any_byte(tmp_path: Path) -> None:
+    path, numbers = tmp_path / "journal", [3, 14, 159]
+    list(Journal(path, {"a": 1}, _NUMBERS).record(numbers))
+    whole = path.read_bytes()
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        journal, done = Journal(path, {"a": 1}, _NUMBERS), max(whole[:cut].count(b"\n") - 1, 0)
+        assert list(journal.records()) == numbers[:done]
+        assert journal.last() == (numbers[done - 1] if done else None)
+        assert list(journal.record(numbers[done:])) == numbers[done:]
+        assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", ["CCO\n", "[1]\n", '{"b": 1}\n', "CCO", "\n", "\x00\x00"])
+def test_a_foreign_file_is_refused_and_left_unchanged(tmp_path: Path, content: str) -> None:
+    (tmp_path / "other").write_text(content)
+    refused("other holds something else", Journal, tmp_path / "other", {"a": 1}, _NUMBERS)
+    assert (tmp_path / "other").read_text() == content
+
+
+def test_a_damaged_line_is_refused_by_its_number(tmp_path: Path) -> None:
+    for damaged in ("\x00" * 10, "{}", "[1"):
+        (tmp_path / "journal").write_text(f'{{"a": 1}}\n1\n{damaged}\n2\n')
+        journal = Journal(tmp_path / "journal", {"a": 1}, _NUMBERS)
+        refused("journal, line 3: no record", list, journal.records())
 
 
 def test_a_removed_journal_is_not_filled_with_zeros(tmp_path: Path) -> None:

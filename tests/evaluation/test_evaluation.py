@@ -75,36 +75,24 @@ def test_settings_record_model_beam_and_drafter(tmp_path: Path) -> None:
     assert (greedy["beam"], greedy["drafter"]) == ("greedy", {"kind": "NoDraft"})
 
 
-def test_killed_run_resumes_from_any_byte(finished: Path, tmp_path: Path) -> None:
-    expected = without_times(finished)
-    expected_summary = summary(Evaluation(settings(tmp_path), finished))
-    content = finished.read_bytes()
-    ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
-    cuts = {0, 1, *range(0, len(content), 29), *ends, *(end - 1 for end in ends)}
-    for cut in sorted(cuts):
-        file = tmp_path / "cut.jsonl"
-        file.write_bytes(content[:cut])
-        evaluation = Evaluation(settings(tmp_path), file)
-        done = max(content[:cut].count(b"\n") - 1, 0)
-        assert evaluation.summary.queries == done
-        assert run(evaluation) == [query for query, _ in ROWS[done:]]
-        assert without_times(file) == expected
-        assert summary(evaluation) == expected_summary
-
-
-def test_abandoned_iteration_can_be_resumed(finished: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_left_resumes_to_the_same_bytes(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "left.jsonl"
     records = Evaluation(settings(tmp_path), file).run(FakeModel(ANSWERS))  # type: ignore[arg-type]
     next(records)
     records.close()  # type: ignore[attr-defined]
-    assert run(Evaluation(settings(tmp_path), file))[0] == "CN"
+    for limit, done in ((4, 1), (6, 4)):
+        evaluation = Evaluation(settings(tmp_path), file, limit)
+        assert evaluation.summary.queries == done
+        assert run(evaluation) == [query for query, _ in ROWS[done:limit]]
+        assert evaluation.summary.queries == limit
     assert without_times(file) == without_times(finished)
-
-
-def test_summary_without_a_file_is_the_same(finished: Path, tmp_path: Path) -> None:
-    evaluation = Evaluation(settings(tmp_path))
-    run(evaluation)
-    assert summary(evaluation) == summary(Evaluation(settings(tmp_path), finished))
+    expected = Evaluation(settings(tmp_path), finished)
+    assert summary(evaluation) == summary(expected)
+    fewer = Evaluation(settings(tmp_path), file, limit=2)
+    assert (run(fewer), fewer.summary.queries) == ([], 2)
+    plain = Evaluation(settings(tmp_path))
+    run(plain)
+    assert summary(plain) == summary(expected)
 
 
 def test_offset_and_limit_select_queries(tmp_path: Path) -> None:
@@ -113,28 +101,15 @@ def test_offset_and_limit_select_queries(tmp_path: Path) -> None:
     assert run(Evaluation(settings(tmp_path, offset=6))) == []
 
 
-def test_limit_may_change_between_runs(finished: Path, tmp_path: Path) -> None:
-    file = tmp_path / "grows.jsonl"
-    for limit in (2, 5, 6):
-        evaluation = Evaluation(settings(tmp_path), file, limit)
-        run(evaluation)
-        assert evaluation.summary.queries == limit
-    assert without_times(file) == without_times(finished)
-    fewer = Evaluation(settings(tmp_path), file, limit=2)
-    assert fewer.summary.queries == 2
-    assert run(fewer) == []
-    assert without_times(file) == without_times(finished)
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"batch_size": 3}, "batch_size is 3, but .* holds an evaluation with 32"),
-        ({"beam": "standard"}, "beam is 'standard', but .* holds an evaluation with 'exact'"),
+        ({"batch_size": 3}, "batch_size is 3"),
+        ({"beam": "standard"}, "beam is 'standard'"),
         ({"node_budget": 3}, "drafter is .*'node_budget': 3"),
         ({"offset": 1}, "offset is 1"),
         ({"device": "cuda"}, "device is 'cuda'"),
-        ({"weights": "beef"}, "weights is 'beef', but .* holds an evaluation with 'f00d'"),
+        ({"weights": "beef"}, "weights is 'beef'"),
     ],
 )
 def test_other_settings_are_refused(
@@ -153,21 +128,6 @@ def test_other_table_is_refused(finished: Path, tmp_path: Path) -> None:
     original = settings(tmp_path)
     write_table(tmp_path / "table.tsv", [*ROWS[:3], ("CCO", "CCC"), *ROWS[4:]])
     refused("another table: it has 'CCO' where", Evaluation, original, finished)
-
-
-@pytest.mark.parametrize("content", ["CCO\n", "[1]\n", '{"a": 1}\n', "CCO", "\n", "\x00\x00"])
-def test_foreign_file_is_refused_and_left_unchanged(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "other"
-    file.write_text(content)
-    refused("holds something else", Evaluation, settings(tmp_path), file)
-    assert file.read_text() == content
-
-
-def test_damaged_line_is_refused_by_its_number(finished: Path, tmp_path: Path) -> None:
-    lines = finished.read_bytes().splitlines(keepends=True)
-    for damaged in (b"\x00" * 10 + b"\n", b"{}\n", lines[2].replace(b"seconds", b"s")):
-        finished.write_bytes(b"".join([*lines[:2], damaged, *lines[3:]]))
-        refused("line 3: no record", Evaluation, settings(tmp_path), finished)
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (0, 0), (0, -1)])

@@ -12,6 +12,7 @@ from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
 from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
+from tests.refusals import refused
 
 ROWS = [("CC", "CCO"), ("CCC", "CCN"), ("CCCC", "not a molecule"), ("X", "CC"), ("CCCCC", "C")]
 MODEL = FakeModel(
@@ -160,5 +161,4 @@ def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
     assert len(evaluation.summary.ranks) == 6
     shown = report(settings.to_json(), evaluation.summary)
     assert "with         samples 6, temperature 4.0, seed 2" in shown
-    with pytest.raises(ValueError, match=r"^run was called before"):
-        evaluation.run(tiny.model())
+    refused(r"^run was called before", evaluation.run, tiny.model())

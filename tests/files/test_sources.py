@@ -219,8 +219,7 @@ def test_overlong_line_is_refused_by_its_number(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(compress(f"CO\n{longest}\n".encode()))
         assert len(read(tmp_path / name)[1].smiles) == LONGEST_LINE - 1
         (tmp_path / name).write_bytes(compress(f"CO\n{longest}CC\n".encode()))
-        with pytest.raises(OSError, match=r"line 2 is too long: expected at most 1,048,576 cha"):
-            read(tmp_path / name)
+        refused(OSError, r"line 2 is too long", read, tmp_path / name)
 
 
 def test_an_unclosed_quote_takes_no_rows_silently(tmp_path: Path) -> None:

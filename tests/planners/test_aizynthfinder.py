@@ -17,6 +17,7 @@ from rdkit import Chem
 
 from molspec.planners import aizynthfinder as ours
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
+from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -193,5 +194,4 @@ def test_maps_of_new_atoms_are_none_of_the_target(stock: Path) -> None:
 
 def test_a_configuration_without_a_model_is_refused(stock: Path) -> None:
     configured = finder(stock).config
-    with pytest.raises(PolicyException, match="model"):
-        ours.ExpansionStrategy("molspec", configured)
+    refused(PolicyException, "model", ours.ExpansionStrategy, "molspec", configured)

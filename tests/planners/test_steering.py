@@ -9,6 +9,7 @@ from molspec.files import Query
 from molspec.planners.expander import Expander
 from molspec.planners.routes import Route, SearchLimits, Step
 from molspec.prediction.results import Prediction, Result
+from tests.refusals import refused
 
 AMIDE = "O=C(NCc1ccccc1)c1ccc(OCc2ccccc2)cc1"
 #: The same with atom maps at its amide bond.
@@ -29,8 +30,7 @@ STOCK = (
     ],
 )
 def test_wrong_limits_are_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SearchLimits(**values)
+    refused(message, SearchLimits, **values)
 
 
 def test_depth_is_that_of_the_longest_row() -> None:

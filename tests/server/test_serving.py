@@ -26,6 +26,7 @@ from molspec.common.console import UsageError
 from molspec.server import processes, serving
 from molspec.server.serving import ServerSettings
 from tests import tiny
+from tests.refusals import refused
 
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 _WAIT = 120
@@ -238,16 +239,14 @@ def test_a_server_of_which_no_process_listens_ends(
     group = processes._Group(lambda _: None, 1)
     for clock.now in (0, 0.5, 2, 2.5, 5):  # starts one, and sees that it has ended
         group.look()
-    with pytest.raises(UsageError, match=r"3 processes ended before any listened.* status 9"):
-        group.look()
+    refused(UsageError, r"3 processes ended before any listened.* status 9", group.look)
 
 
 def test_processes_share_models_on_the_cpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny.model()
     model.device = "cuda"
     monkeypatch.setattr(serving, "load", lambda *_: model)
-    with pytest.raises(ValueError, match="processes is 2: expected 1 on cuda"):
-        ServerSettings([("tiny", "tiny")]).load(2)
+    refused("processes is 2: expected 1 on cuda", ServerSettings([("tiny", "tiny")]).load, 2)
 
 
 def _answers(url: str) -> bool:

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 
 from molspec.text import Vocabulary
 from molspec.training.averaging import average
 from tests import tiny
+from tests.refusals import refused
 
 
 def test_mean_of_equal_models_is_that_model() -> None:
@@ -36,5 +36,4 @@ def test_wrong_models_and_shares_are_refused() -> None:
         ([model, model], [1.0, 0.0], r"shares has 0\.0: expected positive numbers"),
         ([model, other], None, "model 2 has another vocabulary than the first"),
     ):
-        with pytest.raises(ValueError, match=message):
-            average(models, shares)
+        refused(message, average, models, shares)

@@ -6,6 +6,7 @@ import pytest
 
 from molspec.training import TrainConfig
 from molspec.training.trainer import learning_rate_factor
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,7 @@ from molspec.training.trainer import learning_rate_factor
     ],
 )
 def test_error_names_a_wrong_value(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TrainConfig.from_json(values)
+    refused(message, TrainConfig.from_json, values)
 
 
 def test_whole_numbers_are_accepted_as_numbers() -> None:

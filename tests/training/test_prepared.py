@@ -11,6 +11,7 @@ from molspec.model.spec import ModelSpec
 from molspec.training import PrepareOptions, Validation, prepare
 from molspec.training.card import write_card
 from molspec.training.prepared import Prepared, read, read_together
+from tests.refusals import refused
 from tests.training.tiny import sample_reactions
 
 RETRO = PrepareOptions("retro", variants=2)
@@ -72,22 +73,17 @@ def test_card_names_the_judge_of_each_folder() -> None:
 
 
 def test_incompatible_folders_are_refused(parts: Path) -> None:
-    vocabulary = read(parts / "first").vocabulary
-    shared = {"validation": (), "vocabulary": vocabulary}
+    first = parts / "first"
+    shared = {"validation": (), "vocabulary": read(first).vocabulary}
     prepare_part(parts, "careless", **shared)
-    with pytest.raises(ValueError, match=r"careless: \d of its training pairs are validation"):
-        read_together([parts / "first", parts / "careless"])
+    refused(r"careless: \d of its training pairs", read_together, [first, parts / "careless"])
     (parts / "own.smi").write_text((parts / "second.smi").read_text())
     prepare_part(parts, "own")
-    with pytest.raises(ValueError, match=r"own: its vocabulary is not that of .*first"):
-        read_together([parts / "first", parts / "own"])
-    forward = PrepareOptions("product")
-    validation = [parts / "validation.smi"]
+    refused("own: its vocabulary", read_together, [first, parts / "own"])
+    validation, forward = [parts / "validation.smi"], PrepareOptions("product")
     prepare([parts / "second.smi"], parts / "forward", forward, validation=validation)
-    with pytest.raises(ValueError, match=r"forward: its task is not that of .*first"):
-        read_together([parts / "first", parts / "forward"])
-    with pytest.raises(ValueError, match="folders is empty"):
-        read_together([])
+    refused("forward: its task", read_together, [first, parts / "forward"])
+    refused("folders is empty", read_together, [])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +100,6 @@ def test_damaged_tables_are_refused(parts: Path, damage: Any, message: str) -> N
     table = load(written)
     try:
         file.write_bytes(save({**table, "source_ids": damage(table["source_ids"])}))
-        with pytest.raises(ValueError, match=f"train.safetensors: damaged: .*{message}"):
-            read(parts / "first")
+        refused(f"train.safetensors: damaged: .*{message}", read, parts / "first")
     finally:
         file.write_bytes(written)
