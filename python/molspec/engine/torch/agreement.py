@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -100,18 +99,17 @@ class Trial:
             alone = self._alone()
         except MODEL_ERRORS as error:
             raise ValueError(f"decode fails for two rows of one source, {error}; {ROWS}") from error
+        short, long = alone[0], self.expected[: len(self.target_ids) - self._begin]
         try:
             together = encoded(self.model, self.sources)
             logits = self._together(together)
         except (RuntimeError, ValueError, IndexError, AssertionError) as error:
-            rows = self.target_ids[None]
-            check_repeats(self.model, self.sources[1], self.memories[1], rows, self.eps)
-            self._check_source_counts(alone)
+            self._check_calls(short, long)
             return f"the model fails for two sources of different lengths ({error})"
-        short, long = self._expected(alone)
         if self._differ(short, logits[0]) or self._differ(long, logits[1][self._begin :]):
-            return self._cause(together, short, long)
-        self._check_source_counts(alone)
+            self._check_calls(short, long)
+            return self._cause(together, short)
+        self._check_mask(short)
         return None
 
     @property
@@ -119,20 +117,8 @@ class Trial:
         """Padding on the left of the long source's row, for models that take it."""
         return len(self.target_ids) // 2 if self.model.takes_offsets else 0
 
-    def _expected(self, alone: Tensor) -> tuple[Tensor, Tensor]:
-        return alone[0], self.expected[: len(self.target_ids) - self._begin]
-
-    def _alone(self) -> Tensor:
-        """Logits [2, column, vocab] with the short source; the second row begins otherwise."""
-        vocab_size = self.expected.shape[-1]
-        other = self.target_ids.clone()
-        ids = [i for i in range(vocab_size) if i not in (self.model.pad_id, int(other[0]))]
-        other[0] = ids[0] if ids else other[0]
-        rows = torch.stack((self.target_ids, other))
-        logits = logits_of(self.model, rows, self.memories[0])
-        self._check_memory(logits, rows)
-        self._check_history(logits, ids)
-        return logits
+    def _other_id(self, first: int, ids: Sequence[int]) -> int | None:
+        return next((each for each in ids if each not in (first, self.model.pad_id)), None)
 
     def _check_source_is_read(self) -> None:
         """Raise ValueError if a source that begins with another id has the same memory.
@@ -140,52 +126,53 @@ class Trial:
         That a memory is the beginning of any other is a model's own way.
         """
         short, long = self.sources
-        others = [each for each in (*short, *long) if each != short[0]]
-        if not others or not apart(self.memories[1][:, : len(short)], self.memories[0], 0.0):
+        other = self._other_id(short[0], (*short, *long))
+        if other is None or not apart(self.memories[1][:, : len(short)], self.memories[0], 0.0):
             return
         try:
-            changed = encoded(self.model, [[others[0], *short[1:]]])
+            changed = encoded(self.model, [[other, *short[1:]]])
         except MODEL_ERRORS as error:
             raise ValueError(f"encode fails for a second source, {error}; {ROWS}") from error
         if not apart(changed, self.memories[0], 0.0):
             raise ValueError(f"encode gives two sources of one length one memory: {_NOTHING_KEPT}")
 
-    def _check_memory(self, logits: Tensor, rows: Tensor) -> None:
-        """Raise ValueError if sources have an effect, but another memory of one shape has none."""
-        memory = self.memories[0]
-        if memory.dim() < 3 or not memory.is_floating_point():
-            return
-        changed = logits_of(self.model, rows, memory.flip(-1))
-        if self._moved(logits, changed, bits=1):
-            return
-        own, other = (logits_of(self.model, rows[:, :1], m) for m in (memory, memory.flip(-1)))
-        if self._moved(logits[0], self.expected) or self._moved(own, other, bits=1):
-            raise ValueError(f"decode does not read the memory that it is given: {_NOTHING_KEPT}")
+    def _alone(self) -> Tensor:
+        """Logits [2, column, vocab] with the short source; the second row begins otherwise.
 
-    def _check_history(self, logits: Tensor, ids: Sequence[int]) -> None:
-        """Raise ValueError if a token has no effect where it must have one."""
-        decoded = partial(logits_of, self.model, memory=self.memories[0])
-        if not ids or self._moved(logits[0, :1], logits[1, :1], bits=1):
-            return
-        if self._moved(logits[0, 1:], logits[1, 1:], bits=1):
-            rows = self.target_ids.repeat(min(len(ids), 8), 1)
-            rows[:, 0] = torch.tensor(ids[: len(rows)], device="cpu")
-            begins = decoded(rows)[:, 0]
-            if not self._moved(begins[:1].expand_as(begins), begins, bits=1):
+        Raises ValueError if the memory or the first token has no effect where it must have one.
+        """
+        memory, rows = self.memories[0], self.target_ids.repeat(2, 1)
+        ids = [each for each in range(self.expected.shape[-1]) if each != self.model.pad_id]
+        other = self._other_id(int(rows[0, 0]), ids)
+        rows[1, 0] = rows[0, 0] if other is None else other
+        logits = logits_of(self.model, rows, memory)
+        if memory.dim() > 2 and memory.is_floating_point():
+            follows = self._moved(logits, logits_of(self.model, rows, memory.flip(-1)), bits=1)
+            if not follows and (self._moved(logits[0], self.expected) or self._begins_by(memory)):
+                raise ValueError(
+                    f"decode does not read the memory that it is given: {_NOTHING_KEPT}"
+                )
+        if self._moved(*logits[:, 1:], bits=1) and not self._moved(*logits[:, :1], bits=1):
+            begins = self.target_ids.repeat(min(len(ids), 8), 1)
+            begins[:, 0] = torch.tensor(ids[: len(begins)], device="cpu")
+            first = logits_of(self.model, begins, memory)[:, 0]
+            if not self._moved(first[:1].expand_as(first), first, bits=1):
                 raise ValueError(
                     "decode gives the logits of another step: those of column c do not depend on "
                     "the token in column c; expected the next token's, so do not shift target_ids"
                 )
-            return
-        padded = self.target_ids.clone()[None]
-        padded[0, 0] = self.model.pad_id
-        if self._moved(logits[0, 1:], decoded(padded)[0, 1:]):
-            raise ValueError(f"decode masks the target's tokens, not its padding: {POLARITY}")
+        return logits
 
-    def _together(self, memory: Tensor, inverted: bool = False) -> Tensor:
+    def _begins_by(self, memory: Tensor) -> bool:
+        """Whether rows of one token follow the memory."""
+        row = self.target_ids[None, :1]
+        both = (logits_of(self.model, row, each) for each in (memory, memory.flip(-1)))
+        return self._moved(*both, bits=1)
+
+    def _together(self, memory: Tensor) -> Tensor:
         """Logits of both sources in one batch, with the padding that a decode has."""
         lengths = torch.tensor([len(each) for each in self.sources], device=memory.device)
-        mask = (torch.arange(memory.shape[1], device=memory.device) >= lengths[:, None]) ^ inverted
+        mask = torch.arange(memory.shape[1], device=memory.device) >= lengths[:, None]
         return self._left_padded(memory, mask, [0, self._begin])
 
     def _left_padded(self, memory: Tensor, mask: Tensor, begins: Sequence[int]) -> Tensor:
@@ -200,68 +187,62 @@ class Trial:
         check_logits(logits, rows)
         return logits
 
-    def _cause(self, together: Tensor, short: Tensor, long: Tensor) -> str:
+    def _check_calls(self, short: Tensor, long: Tensor) -> None:
+        """Raise ValueError if no batch of one source is decoded rightly either."""
+        memory = self.memories[1]
+        check_repeats(self.model, self.sources[1], memory, self.target_ids[None], self.eps)
+        none = torch.zeros(memory.shape[:2], dtype=torch.bool, device=self.model.device)
+        alone = self._left_padded(memory, none, [self._begin])[0]
+        if self._differ(long, alone[self._begin :]):
+            raise ValueError(
+                "decode's logits for a row change with other rows, with later columns or with "
+                "padding on the left of target_ids: expected tensors [row, length, ...] (is "
+                "batch_first set?), positions from the left, and position_offset subtracted"
+            )
+        self._check_mask(short)
+
+    def _check_mask(self, short: Tensor) -> None:
+        """Raise ValueError if the decoder reads a memory only where the mask hides it."""
+        if self._moved(short, self.expected):
+            return
+        hidden = [
+            logits_of(self.model, self.target_ids[None], each, torch.ones_like(each[..., 0]).bool())
+            for each in self.memories
+        ]
+        if self._moved(*hidden):
+            raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
+
+    def _cause(self, together: Tensor, short: Tensor) -> str:
         """Name the cause of a difference. Raises ValueError unless batches of one source help."""
-        model, memories = self.model, self.memories
-        rows = self.target_ids[None]
-        check_repeats(model, self.sources[1], memories[1], rows, self.eps)
-        if self._differ(self.expected, logits_of(model, rows, memories[1])[0]):
-            raise ValueError(
-                "decode's logits for a row change with other rows or later columns: expected "
-                "tensors [row, length, ...] (is batch_first set?), and positions from the left"
-            )
-        none = torch.zeros(memories[1].shape[:2], dtype=torch.bool, device=model.device)
-        if self._differ(
-            long, self._left_padded(memories[1], none, [self._begin])[0][self._begin :]
-        ):
-            raise ValueError(
-                "decode's logits change with padding on the left of target_ids: mask target_ids "
-                "before position_offset, and subtract it from the positions"
-            )
-        self._check_source_counts(short[None])
-        stacked = memories[1].new_zeros(2, *memories[1].shape[1:])
-        stacked[0, : memories[0].shape[1]], stacked[1] = memories[0][0], memories[1][0]
-        decoded = self._together(stacked)[0]
+        own = nn.utils.rnn.pad_sequence([each[0] for each in self.memories], batch_first=True)
         found = []
-        if self._differ(short, decoded):
-            self._check_polarity(stacked, decoded)
+        if self._differ(short, self._together(own)[0]):
+            self._check_padding_is_seen(own)
             found.append("decode ignores memory_padding_mask")
-        inner = together[0, : memories[0].shape[1]], memories[0][0]
-        outer = together[1], memories[1][0]
-        if any(apart(*both, self.eps**0.5) for both in (inner, outer)):
+        lengths = (len(each) for each in self.sources)
+        parts = zip(together, self.memories, lengths, strict=True)
+        if any(apart(row[:n], memory[0], self.eps**0.5) for row, memory, n in parts):
             self._check_encoder(together)
-            found.append(f"encode ignores the padding mask, source_ids == {model.pad_id}")
+            found.append(f"encode ignores the padding mask, source_ids == {self.model.pad_id}")
         return " and ".join(found) or "a source's logits change beside a longer source"
 
-    def _hidden(self, memory: Tensor) -> Tensor:
-        """Logits [1, column, vocab] with a memory that the mask hides."""
-        mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
-        return logits_of(self.model, self.target_ids[None], memory, mask)
-
-    def _check_polarity(self, stacked: Tensor, decoded: Tensor) -> None:
-        """Raise ValueError if the opposite masks have an effect, and agree alone and together."""
-        alone = self._hidden(self.memories[0])[0]
-        together = self._together(stacked, inverted=True)[0]
-        if self._differ(decoded, together) and not self._differ(alone, together):
+    def _check_padding_is_seen(self, own: Tensor) -> None:
+        """Raise ValueError if padding of the short memory counts, but not its own part."""
+        length = len(self.sources[0])
+        changed = own.clone()
+        changed[0, :length] = own[0, :length].flip(-1)
+        if not self._moved(*(self._together(each)[0] for each in (own, changed))):
             raise ValueError(f"decode hides the memory, and sees its padding: {POLARITY}")
-
-    def _check_source_counts(self, alone: Tensor) -> None:
-        """Raise ValueError if the decoder reads a memory only where the mask hides it."""
-        if self._moved(alone[0], self.expected):
-            return
-        short, long = self.memories
-        if self._moved(self._hidden(short), self._hidden(long)):
-            raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
 
     def _check_encoder(self, together: Tensor) -> None:
         """Raise ValueError if the encoder sees other sources or padding, but not its source."""
         short, long = self.sources
         for sources, memory in (([long], self.memories[1][0]), ([short, long], together[0])):
             first = sources[0]
-            others = [each for each in (*short, *long) if each != first[0]]
-            if len(first) < 2 or not others:
+            other = self._other_id(first[0], (*short, *long))
+            if len(first) < 2 or other is None:
                 continue
-            changed = encoded(self.model, [[others[0], *first[1:]], *sources[1:]])[0]
+            changed = encoded(self.model, [[other, *first[1:]], *sources[1:]])[0]
             if not apart(changed[1 : len(first)], memory[1 : len(first)], self.eps):
                 raise ValueError(
                     "encode sees padding or other sources, but not the source's own tokens: "
