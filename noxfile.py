@@ -1,6 +1,6 @@
 """What a change must pass. `nox` runs it all; `nox -s lint` one part.
 
-The sessions wheel, editable, page, fuzz, torch, opennmt, syntheseus, aizynthfinder, clients,
+The sessions wheel, editable, page, fuzz, torch, opennmt, syntheseus, aizynthfinder,
 rdkit-2023 and ray make fresh environments; the others use the one that nox runs in, where molspec
 is installed as CONTRIBUTING.md says.
 """

@@ -106,39 +106,24 @@ def test_error_names_unwritable_destination(checkpoint: Checkpoint) -> None:
     refused(OSError, "'/proc/mine'$", write, checkpoint, "/proc/mine")
 
 
-def assert_write_leaves_old_checkpoint(
-    checkpoint: Checkpoint, destination: Path, message: str
-) -> None:
-    refused(OSError, message, write, checkpoint.to("float16"), destination, overwrite=True)
-    assert os.listdir(destination.parent) == ["mine"]
-    assert read(destination).dtype == "float32"
-
-
+@pytest.mark.parametrize("fails", ["save", "rename"])
 def test_failed_write_leaves_old_checkpoint_intact(
-    checkpoint: Checkpoint, destination: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint, destination: Path, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(checkpoint, destination)
-
-    def fail(weights: Any) -> bytes:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(folder, "save", fail)
-    assert_write_leaves_old_checkpoint(checkpoint, destination, "No space left")
-
-
-def test_write_that_fails_between_renames_leaves_old_checkpoint_intact(
-    checkpoint: Checkpoint, destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """While it is written, or between the two renames."""
     write(checkpoint, destination)
     rename = Path.rename
 
-    def fail(source: Path, target: Path) -> Path:
-        if source.name.endswith(".unfinished"):
-            raise OSError(5, "Input/output error")
-        return rename(source, target)
+    def fail(*given: Any) -> Any:
+        if fails == "rename" and not given[0].name.endswith(".unfinished"):
+            return rename(*given)
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "rename", fail)
-    assert_write_leaves_old_checkpoint(checkpoint, destination, "Input/output error")
+    monkeypatch.setattr(*((folder, "save") if fails == "save" else (Path, "rename")), fail)
+    half = checkpoint.to("float16")
+    refused(OSError, "No space left", write, half, destination, overwrite=True)
+    assert os.listdir(destination.parent) == ["mine"]
+    assert read(destination).dtype == "float32"
 
 
 def test_next_write_removes_leftovers_of_killed_write(

@@ -52,23 +52,6 @@ def test_cached_answers_equal_those_of_the_model(tiny_model: Model) -> None:
     assert (cache.misses, cache.hits, len(cache)) == (6, 9, 3)  # "junk" is read three times
 
 
-def test_models_and_settings_do_not_share_answers(tiny_model: Model) -> None:
-    cache = AnswerCache()
-    for other in (tiny_model, model(2), model(dtype="bfloat16")):
-        for changes in (
-            {},
-            {"n_best": 2},
-            {"augmentations": 2},
-            {"augmentations": 2, "augment_below": 0.5},
-        ):
-            options = replace(OPTIONS, **changes)
-            (found,) = cache.predict(other, ["CCO"], options)
-            assert [found] == list(other.predict_stream(["CCO"], options))
-    assert (cache.misses, cache.hits) == (12, 0)
-    cache.predict(tiny_model, ["CCO"], replace(OPTIONS, batch_size=7))
-    assert (cache.misses, cache.hits) == (12, 1)
-
-
 @dataclass
 class Repeating:
     """Drafts the same token again and again."""
@@ -83,38 +66,56 @@ class Repeating:
     def release(self, row: int) -> None: ...
 
 
-def test_drafters_that_decide_no_answer_share_answers(tiny_model: Model) -> None:
-    cache = AnswerCache()
-    for drafter in (None, "none", "windows", Repeating(4)):
-        for batch_size in (1, 8):
-            options = PredictOptions(max_length=12, drafter=drafter, batch_size=batch_size)
-            cache.predict(tiny_model, ["CCO"], options)
-    assert (cache.misses, cache.hits) == (1, 7)
+RELAXED: dict[str, Any] = {"verification": "relaxed", "beta": 12, "tau": 50.0, "max_length": 8}
+SAMPLES: dict[str, Any] = {"samples": 3, "max_length": 6}
+#: Options, whose answers are each stored once, whatever more of them is asked for.
+SETTINGS: tuple[tuple[dict[str, Any], list[dict[str, Any]]], ...] = (
+    ({"max_length": 12}, [{"drafter": d} for d in ("none", "windows", Repeating(4))]),
+    ({"n_best": 3, "max_length": 12}, [{"batch_size": 7}]),
+    ({"n_best": 2, "max_length": 12}, []),
+    ({"n_best": 2, "max_length": 12, "augmentations": 2}, []),
+    ({"n_best": 2, "max_length": 12, "augmentations": 2, "augment_below": 0.5}, []),
+    (SAMPLES | {"temperature": 2}, [{"temperature": 2.0, "drafter": "none"}]),
+    (SAMPLES | {"seed": 1}, []),
+    (SAMPLES | {"merge_duplicates": True}, []),
+    (RELAXED, []),
+    (RELAXED | {"batch_size": 8}, []),  # it chooses the default tree, which decides too
+    (RELAXED | {"drafter": SpecDraft(k=2)}, []),
+    (RELAXED | {"drafter": SpecDraft(k=3)}, []),
+)
 
 
-def test_answers_that_any_object_decides_are_not_stored(tiny_model: Model) -> None:
+def test_answers_are_shared_by_options_that_decide_the_same() -> None:
+    cache, stored, asked = AnswerCache(), 0, 0
+    drafting = replace(tiny.with_spec_drafter(2), canonical_queries=True)
+    for each in (Model(drafting), Model(drafting, "bfloat16"), model(2)):
+        own = each.context.spec_drafter is not None
+        for given, others in SETTINGS:
+            if not own and isinstance(given.get("drafter"), SpecDraft):
+                continue
+            stored += 1
+            for more in ({}, {}, *others):
+                asked += 1
+                options = PredictOptions(**given | more)
+                (found,) = cache.predict(each, ["CCO"], options)
+                assert [found] == list(each.predict_stream(["CCO"], options))
+            assert (cache.misses, cache.hits) == (stored, asked - stored), given
+
+
+def test_answers_that_an_object_decides_and_other_spellings_are_no_answers_of_another(
+    tiny_model: Model,
+) -> None:
     cache = AnswerCache()
-    relaxed: dict[str, Any] = {"verification": "relaxed", "beta": 12, "tau": 50.0, "max_length": 8}
     for token_id in (4, 6):
-        options = PredictOptions(drafter=Repeating(token_id), **relaxed)
+        options = PredictOptions(drafter=Repeating(token_id), **RELAXED)
         found = cache.predict(tiny_model, ["CCO"], options)
         assert found == list(tiny_model.predict_stream(["CCO"], options))
     assert (cache.hits, len(cache)) == (0, 0)
-    for batch_size in (1, 8, 8):  # it chooses the default tree, which decides too
-        options = PredictOptions(batch_size=batch_size, **relaxed)
-        found = cache.predict(tiny_model, ["CCO", "N"], options)
-        assert found == list(tiny_model.predict_stream(["CCO", "N"], options))
-    assert cache.hits == 2
-
-
-def test_answers_that_a_drafter_of_the_model_decides_are_stored() -> None:
-    decided = Model(tiny.with_spec_drafter(2))
-    cache = AnswerCache()
-    for k in (2, 2, 3):
-        options = PredictOptions(drafter=SpecDraft(k=k), verification="relaxed", max_length=8)
-        found = cache.predict(decided, ["CCO"], options)
-        assert found == list(decided.predict_stream(["CCO"], options))
-    assert (cache.hits, len(cache)) == (1, 2)
+    options = replace(OPTIONS, canonical_queries=False)
+    for query in ("CCO", "OCC"):
+        found = cache.predict(tiny_model, [query], options)
+        assert found == list(tiny_model.predict_stream([query], options))
+    assert (cache.hits, len(cache)) == (0, 2)
 
 
 class _WithoutText:
@@ -141,16 +142,6 @@ def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
         ]
         assert nothing.error == "expected a SMILES string, got NoneType"
         assert answer.error is None
-
-
-def test_spellings_do_not_share_answers_without_canonical_queries(tiny_model: Model) -> None:
-    cache = AnswerCache()
-    options = replace(OPTIONS, canonical_queries=False)
-    for query in ("CCO", "OCC"):
-        assert cache.predict(tiny_model, [query], options) == list(
-            tiny_model.predict_stream([query], options)
-        )
-    assert cache.misses == 2
 
 
 def test_least_recently_used_answer_is_evicted_first(tiny_model: Model) -> None:
@@ -267,6 +258,8 @@ def test_a_damaged_answer_is_computed_again_and_reported_once(
         ("answer = replace(answer, '1', '2')", 1),
         ("checksum = x'00'", 3),
         ("checksum = 'text'", 3),
+        # Answers of another query.
+        ("(answer, checksum) = (select answer, checksum from answers order by key limit 1)", 2),
         ("used = 'never'", 0),
         ("used = 9223372036854775807", 0),
     ):
@@ -322,21 +315,6 @@ def test_a_cache_that_is_dropped_is_closed() -> None:
     refused(sqlite3.ProgrammingError, "closed", database.execute, "select 1")
 
 
-def test_answer_stored_under_another_query_is_not_used(tiny_model: Model, tmp_path: Path) -> None:
-    path = tmp_path / "answers.sqlite"
-    cache = AnswerCache(path=path)
-    cache.predict(tiny_model, ["C", "N"], OPTIONS)
-    cache.close()
-    with closing(sqlite3.connect(path)) as database, database:
-        (first, *_), (second, *_) = database.execute("select key from answers").fetchall()
-        database.execute("delete from answers where key = ?", (first,))
-        database.execute("update answers set key = ? where key = ?", (first, second))
-    cache = AnswerCache(path=path)
-    with pytest.warns(UserWarning, match="damaged"):
-        found = cache.predict(tiny_model, ["C", "N"], OPTIONS)
-    assert found == list(tiny_model.predict_stream(["C", "N"], OPTIONS))
-
-
 def test_other_database_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "places.sqlite"
     with closing(sqlite3.connect(path)) as database, database:
@@ -344,23 +322,3 @@ def test_other_database_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     before = path.read_bytes()
     refused("places.sqlite'", AnswerCache, path=path)
     assert path.read_bytes() == before
-
-
-def test_cached_samples_equal_those_of_the_model(tiny_model: Model) -> None:
-    cache = AnswerCache()
-    for more in ({"seed": 1}, {"merge_duplicates": True}):
-        options = PredictOptions(samples=3, max_length=6, **more)
-        for _ in range(2):
-            found = cache.predict(tiny_model, ["CCO"], options)
-            assert found == list(tiny_model.predict_stream(["CCO"], options))
-    assert cache.hits == 2
-
-
-def test_equal_options_have_one_key(tmp_path: Path) -> None:
-    """Numbers of either kind, and whatever drafts: none of that decides an answer."""
-    model = tiny.model()
-    options = PredictOptions(samples=2, temperature=2)
-    AnswerCache(path=tmp_path / "answers").predict(model, ["CCO"], options)
-    again = AnswerCache(path=tmp_path / "answers")
-    again.predict(model, ["CCO"], PredictOptions(samples=2, temperature=2.0, drafter="none"))
-    assert (again.hits, again.misses) == (1, 0)
