@@ -43,11 +43,12 @@ def test_a_failed_query_gives_status_1_and_others_are_answered(run: Run, loaded:
 
 
 def test_options_reach_the_model(run: Run, loaded: Loaded) -> None:
-    flags = "-n 2 --beam-size 4 --max-length 90 --augmentations 3 --merge-duplicates"
+    flags = "-n 2 --beam-size 4 --max-length 90 --augmentations 3"
     assert run("predict", "C", *flags.split(), "-m", "retro", "--dtype", "bfloat16") == 0
     assert (loaded["name"], loaded["dtype"]) == ("retro", "bfloat16")
-    assert loaded["model"].options == PredictOptions(
-        n_best=2, beam_size=4, max_length=90, augmentations=3, merge_duplicates=True
+    assert (
+        loaded["model"].options
+        == PredictOptions(n_best=2, beam_size=4, max_length=90, augmentations=3).distinct()
     )
 
 

@@ -39,7 +39,9 @@ def test_samples_are_written_with_their_count() -> None:
     assert (first["count"], second.get("count")) == (3, None)
 
 
-def test_jsonl_has_one_object_per_line() -> None:
+def test_jsonl_has_one_object_per_line_and_every_digit() -> None:
+    answer = replace(ANSWERED, result=Result("C", (Prediction("C", -0.1 - 0.2),)))
+    assert json.loads(render("jsonl", answer))["predictions"][0]["log_prob"] == -0.1 - 0.2
     assert render("jsonl", ANSWERED) == (
         '{"id": "m 1", "query": "CCO", "predictions": ['
         '{"smiles": "OC", "canonical": "CO", "log_prob": -0.125, "finished": true}, '
@@ -50,11 +52,6 @@ def test_jsonl_has_one_object_per_line() -> None:
     assert line.count("\n") == 1
     assert json.loads(line)["query"] == "C\tX\n"
     assert json.loads(line)["error"] == FAILED.result.error
-
-
-def test_jsonl_writes_every_digit() -> None:
-    answer = replace(ANSWERED, result=Result("C", (Prediction("C", -0.1 - 0.2),)))
-    assert json.loads(render("jsonl", answer))["predictions"][0]["log_prob"] == -0.1 - 0.2
 
 
 def test_tables_have_one_row_per_prediction() -> None:
@@ -97,9 +94,6 @@ def test_text_shows_canonical_smiles_and_percentages() -> None:
     assert render("text", UNFINISHED) == "CCC\n   1.   88.2 %  C=C (unfinished)\n"
     noted = replace(UNFINISHED, query=Query("CCC", note="decoded without [Na+], as CCC"))
     assert render("text", noted).splitlines()[1] == "   note: decoded without [Na+], as CCC"
-
-
-def test_as_written_gives_the_smiles_of_the_model() -> None:
     written = replace(CONTEXT, as_written=True)
     assert "  OC\n" in render("text", ANSWERED, written)
     assert render("smi", ANSWERED, written).startswith("OC\tm 1\t1\t")

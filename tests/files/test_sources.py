@@ -24,15 +24,109 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_smiles_file_is_read_with_names(tmp_path: Path) -> None:
-    text = "\ufeffSMILES Name\r\nCO methanol, 99 %\r\n  CN\tmethylamine\n\nCC\nX"
-    assert read(write(tmp_path / "a.smi", text)) == [
-        Query("CO", "methanol, 99 %"),
-        Query("CN", "methylamine"),
-        Query(""),
-        Query("CC"),
-        Query("X"),
-    ]
+#: Files by name and text, and the queries that are read: SMILES, or SMILES and a name.
+READ = [
+    (
+        "a.smi",
+        "\ufeffSMILES Name\r\nCO methanol, 99 %\r\n  CN\tmethylamine\n\nCC\nX",
+        [("CO", "methanol, 99 %"), ("CN", "methylamine"), "", "CC", "X"],
+    ),
+    # Identifiers may come first.
+    ("a.txt", "1\tCCO\n2\tCN\n", [("CCO", "1"), ("CN", "2")]),
+    ("a.txt", "1 CCO\n2 CN\n", [("CCO", "1"), ("CN", "2")]),
+    ("a.txt", "CID\tSMILES\n1\tCCO\n2\tCN\n", [("CCO", "1"), ("CN", "2")]),
+    ("a.txt", "chembl_id\tcanonical_smiles\tinchi\n1\tCCO\tx\n", [("CCO", "1")]),
+    ("a.smi", "SMILES C\nC x\n", [("C", "x")]),
+    ("a.smi", "x y CO\nC x\n", [("x", "y CO"), ("C", "x")]),
+    ("a.smi", "CC CO\nC x\n", [("CC", "CO"), ("C", "x")]),
+    ("a.smi", "x query\nC x\n", [("x", "query"), ("C", "x")]),
+    # A name is not joined with its molecule.
+    *(
+        ("a.smi", line, [tuple(line.split(maxsplit=1))])
+        for line in ("C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a", "Cl 1 2 3")
+    ),
+    ("a.smi", "C\t1\t2", [("C", "1\t2")]),
+    ("a.smi", "C 1 2 3\n", [("C", "1 2 3")]),
+    ("a.smi", "C C O\ta b\nCCO\t( a name )\n", [("CCO", "a b"), ("CCO", "( a name )")]),
+    # "C N" is methylamine, or methane that is called N: lines before tell.
+    ("a.smi", "C O C\nC N\nC\tO\n", ["COC", "CN", ("C", "O")]),
+    ("a.smi", "CCO ethanol\nC N\n", [("CCO", "ethanol"), ("C", "N")]),
+    # Extensions of ChemAxon are left out, and tokens of models are no tags.
+    ("a.smi", "C[C@@H](N)O |&1:1,4,r| alanine\nCCO |r|\n", [("C[C@@H](N)O", "alanine"), "CCO"]),
+    ("a.smi", "CC.O |f:0.1|\n", ["CC.O"]),
+    ("a.smi", "C C O |r|\n", ["CCO"]),
+    ("a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\n', [("C[C@@H](N)O", "F")]),
+    ("a.txt", "<RX_1> C C O\n<RX_1> CCO ethanol\n", ["<RX_1>CCO", ("<RX_1>CCO", "ethanol")]),
+    ("a.smi", "[13C]\n[ Na+] x\n", ["[13C]", ("[", "Na+] x")]),
+    # Tables.
+    ("a.csv", "Name,smiles,note\nm 1,CO,x\nm2,,y\n,CN", [("CO", "m 1"), ("", "m2"), "CN"]),
+    ("a.tsv", "Name\tsmiles\nm 1\tCO\n\tCN", [("CO", "m 1"), "CN"]),
+    ("a.csv", 'product,id\n"CO","1,2-diol ""x"""\n', [("CO", '1,2-diol "x"')]),
+    ("A.CSV", "sep=\t\r\nsmiles\tname, full\r\nCO\tx\r\n", ["CO"]),
+    ("a.csv", f"smiles,id,note\nCO,a,{'n' * 500_000}\nCN,b,\n", [("CO", "a"), ("CN", "b")]),
+    ("a.csv", "id,source,product\n1,Sigma,CCO\n", [("CCO", "1")]),
+    ("a.csv", "source,target\nCCO,C\n", ["CCO"]),
+    *(
+        ("a.csv", f"Canonical SMILES,{name}\nCO,methanol\n", [("CO", "methanol")])
+        for name in (
+            "Compound Name",
+            "compound_name",
+            "Molecule-Name",
+            "ChEMBL ID",
+            "CAS",
+            "Compound",
+        )
+    ),
+    ("b.dat", "CO x", [("CO", "x")]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), READ)
+def test_files_are_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, text: str, expected: list[Any]
+) -> None:
+    found = read(write(tmp_path / name, text))
+    assert found == [Query(*([each] if isinstance(each, str) else each)) for each in expected]
+    assert ("'1' is read as an identifier" in capfd.readouterr().err) == text.startswith("1")
+
+
+#: Lines that are no query, and a part of the error.
+NO_QUERY = {
+    "C 0.896 -0.07 -0.01": "has coordinates",
+    "C N": "may be CN, or C and a name",
+    "CC(=O) Cl . CCO": "has tokens behind a blank",
+    "C [C@H] ( N ) C ( = O ) O ala": "has tokens behind a blank",
+    "CCO [v4][u2]": "CCO [v4][u2]",
+    "CCO | [v4] [u2]": "CCO | [v4] [u2]",
+    "C C O | [v4] [u2]": "C C O | [v4] [u2]",
+}
+
+
+@pytest.mark.parametrize("line", NO_QUERY)
+def test_a_line_that_is_no_query_is_an_error_of_its_own(line: str, tmp_path: Path) -> None:
+    refused, after = read(write(tmp_path / "a.smi", f"{line}\nCCO\tx\n"))
+    assert (refused.smiles, after) == ("", Query("CCO", "x"))
+    assert line in str(refused.error)
+    assert NO_QUERY[line] in str(refused.error)
+
+
+def test_format_and_columns_follow_the_arguments(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "Name,smiles,note\nm 1,CO,x\n,CN\n")
+    assert read(path, None, "Smiles", "NOTE") == [Query("CO", "x"), Query("CN")]
+    assert read(write(tmp_path / "b.dat", "smiles,id\nCO,1\n"), "csv") == [Query("CO", "1")]
+    path = write(tmp_path / "A.CSV", "sep=\t\r\nsmiles\tname, full\r\nCO\tx\r\n")
+    assert read(path, None, None, "name, full") == [Query("CO", "x")]
+    assert [*read_cells(path)] == [(2, ["smiles", "name, full"]), (3, ["CO", "x"])]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_compressed_text_of_any_system_is_read(tmp_path: Path, encoding: str) -> None:
+    table = "smiles,id\nCO,\u00e9\n".encode(encoding)
+    for name, compress in (("a.csv.gz", gzip), ("a.CSV.xz", lzma), ("a.csv.GZ", gzip)):
+        (tmp_path / name).write_bytes(compress.compress(table))  # type: ignore[attr-defined]
+        assert read(tmp_path / name) == [Query("CO", "\u00e9")]
+    (tmp_path / "a.csv").write_bytes(table)
+    assert read(tmp_path / "a.csv") == [Query("CO", "\u00e9")]
 
 
 @pytest.mark.parametrize("ending", ["smi", "tsv", "csv", "csv.gz"])
@@ -84,28 +178,6 @@ def test_reagents_beside_reactants_belong_to_the_query_for_a_product(tmp_path: P
     }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1\tCCO\n2\tCN\n",
-        "1 CCO\n2 CN\n",
-        "CID\tSMILES\n1\tCCO\n2\tCN\n",
-        "chembl_id\tcanonical_smiles\tinchi\n1\tCCO\tx\n2\tCN\ty\n",
-    ],
-)
-def test_identifiers_may_come_first(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
-) -> None:
-    found = read(write(tmp_path / "a.txt", text))
-    assert found == [Query("CCO", "1"), Query("CN", "2")]
-    assert ("'1' is read as an identifier" in capfd.readouterr().err) == text.startswith("1")
-
-
-@pytest.mark.parametrize("first", ["SMILES C", "C( CO", "x y CO", "CC CO", "<RX_1> C", "x query"])
-def test_other_lines_keep_their_order(tmp_path: Path, first: str) -> None:
-    assert read(write(tmp_path / "a.smi", f"{first}\nC x\n"))[-1] == Query("C", "x")
-
-
 @pytest.mark.parametrize("name", ["a.sma", "a.smarts.gz"])
 def test_smarts_are_refused_by_their_kind(tmp_path: Path, name: str) -> None:
     data = b"[C:1](=[O:2])[OH].[N:3]>>[C:1](=[O:2])[N:3] amide\n"
@@ -122,40 +194,11 @@ def test_only_a_tab_ends_a_query_of_learned_pieces(tmp_path: Path) -> None:
     assert found == [Query(" A:C B: "), Query("A:C B:", "mine"), Query(" A:CB:")]
 
 
-def test_coordinates_are_not_names(tmp_path: Path) -> None:
-    refused, named = read(write(tmp_path / "a.smi", "C 0.896 -0.07 -0.01\nC 1 2 3\n"))
-    error = "'C 0.896 -0.07 -0.01' has coordinates: expected SMILES"
-    assert (refused, named) == (Query("", error=error), Query("C", "1 2 3"))
-
-
-def test_tables_are_read_by_column(tmp_path: Path) -> None:
-    for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
-        rows = (("Name", "smiles", "note"), ("m 1", "CO", "x"), ("m2", "", "y"), ("", "CN"))
-        path = write(tmp_path / name, "\n".join(map(separator.join, rows)))
-        assert read(path) == [Query("CO", "m 1"), Query("", "m2"), Query("CN")]
-        assert read(path, None, "Smiles", "NOTE") == [
-            *(Query("CO", "x"), Query("", "y"), Query("CN"))
-        ]
-    path = write(tmp_path / "quoted.csv", 'product,id\n"CO","1,2-diol ""x"""\n')
-    assert read(path) == [Query("CO", '1,2-diol "x"')]
-
-
 def test_missing_columns_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "structure,code\nC,1\n")
     refused("none of the columns smiles, .*, source is in its hea", read, path)
     refused("column is 'x': expected a column of .*, structure, code", read, path, None, "x")
     refused("id_column is 'x': expected a column of", read, path, None, "structure", "x")
-
-
-def test_format_follows_the_argument_or_the_file_name(tmp_path: Path) -> None:
-    table = "smiles,id\nCO,1\n"
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(table.encode()))
-    (tmp_path / "a.CSV.xz").write_bytes(lzma.compress(table.encode()))
-    (tmp_path / "a.csv.GZ").write_bytes(gzip.compress(table.encode()))
-    for name in ("a.csv.gz", "a.CSV.xz", "a.csv.GZ"):
-        assert read(tmp_path / name) == [Query("CO", "1")]
-    assert read(write(tmp_path / "b.dat", table), "csv") == [Query("CO", "1")]
-    assert read(write(tmp_path / "b.dat", "CO x"))[0] == Query("CO", "x")
 
 
 def test_arguments_are_read_unchanged() -> None:
@@ -199,20 +242,6 @@ def test_tables_of_excel_with_semicolons_are_read(tmp_path: Path, begin: str) ->
     refused(rf"bad.csv, line {line}: unexpected end of data", read, path)
 
 
-@pytest.mark.parametrize(
-    "name", ["Compound Name", "compound_name", "Molecule-Name", "ChEMBL ID", "CAS", "Compound"]
-)
-def test_identifier_column_is_recognised_by_name(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / "a.csv", f"Canonical SMILES,{name}\nCO,methanol\n")
-    assert read(path) == [Query("CO", "methanol")]
-
-
-def test_table_of_excel_with_tabs_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "A.CSV", "sep=\t\r\nsmiles\tname, full\r\nCO\tx\r\n")
-    assert read(path, None, None, "name, full") == [Query("CO", "x")]
-    assert [*read_cells(path)] == [(2, ["smiles", "name, full"]), (3, ["CO", "x"])]
-
-
 def test_overlong_line_is_refused_by_its_number(tmp_path: Path) -> None:
     longest = "C" * (LONGEST_LINE - 1)
     for name, compress in (("a.smi.gz", gzip.compress), ("a.smi.xz", lzma.compress)):
@@ -244,14 +273,6 @@ def test_several_columns_of_one_name_are_refused(tmp_path: Path, header: str) ->
     refused("2 columns are called .*: expected one", read, path)
 
 
-def test_a_cell_may_be_as_long_as_a_line(tmp_path: Path) -> None:
-    note = "n" * 500_000
-    assert read(write(tmp_path / "a.csv", f"smiles,id,note\nCO,a,{note}\nCN,b,\n")) == [
-        Query("CO", "a"),
-        Query("CN", "b"),
-    ]
-
-
 def test_columns_are_copied_only_from_tables(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "smiles\tprice\tnote\nCO\t1\tx\nCN\n")
     with open_source(str(path)) as source:
@@ -273,66 +294,6 @@ def test_tokens_with_blanks_are_joined(tmp_path: Path) -> None:
     assert [query.smiles for query in read(table)] == joined
     with open_source(None, None, lines.splitlines()) as source:
         assert [query.smiles for query in source.queries()] == joined
-
-
-@pytest.mark.parametrize(
-    "line", ["C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a", "Cl 1 2 3", "C\t1\t2"]
-)
-def test_a_name_is_not_joined_with_its_molecule(line: str, tmp_path: Path) -> None:
-    smiles, name = line.split(maxsplit=1)
-    assert read(write(tmp_path / "a.smi", line)) == [Query(smiles, name)]
-
-
-@pytest.mark.parametrize("line", ["CC(=O) Cl . CCO", "C [C@H] ( N ) C ( = O ) O ala"])
-def test_a_line_that_is_partly_tokens_is_refused(line: str, tmp_path: Path) -> None:
-    refused, after = read(write(tmp_path / "a.smi", f"{line}\nCCO\t( a name )\n"))
-    error = f"{line!r} has tokens behind a blank: expected SMILES, or a token a word"
-    assert refused == Query("", error=error)
-    assert after == Query("CCO", "( a name )")
-
-
-def test_lines_before_tell_tokens_from_a_molecule_and_its_name(tmp_path: Path) -> None:
-    """ "C N" is methylamine, or methane that is called N: never one of them by chance."""
-    (refused,) = read(write(tmp_path / "a.smi", "C N\n"))
-    assert refused == Query(
-        "", error="'C N' may be CN, or C and a name: expected CN, or a tab before the name"
-    )
-    for first, then in (("C O C", Query("CN")), ("CCO ethanol", Query("C", "N"))):
-        lines = f"{first}\nC N\nC\tO\n"
-        assert read(write(tmp_path / "a.smi", lines))[1:] == [then, Query("C", "O")]
-    assert read(write(tmp_path / "a.smi", "C C O\ta b\n")) == [Query("CCO", "a b")]
-
-
-def test_a_column_source_is_the_last_choice(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "id,source,product\n1,Sigma,CCO\n")
-    assert read(path) == [Query("CCO", "1")]
-    assert read(write(tmp_path / "b.csv", "source,target\nCCO,C\n")) == [Query("CCO")]
-
-
-def test_extensions_of_chemaxon_are_left_out(tmp_path: Path) -> None:
-    lines = "C[C@@H](N)O |&1:1,4,r| alanine\nCCO |r|\nCC.O |f:0.1|\n"
-    assert read(write(tmp_path / "a.smi", lines)) == [
-        *(Query("C[C@@H](N)O", "alanine"), Query("CCO"), Query("CC.O"))
-    ]
-    table = write(tmp_path / "a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\nG,CC |&1:1,4,r|\n')
-    assert read(table) == [Query("C[C@@H](N)O", "F"), Query("CC", "G")]
-    assert read(write(tmp_path / "b.smi", "C C O |r|\n")) == [Query("CCO")]
-    with open_source(None, None, ["CCO |r|"]) as source:
-        assert list(source.queries()) == [Query("CCO")]
-
-
-def test_tokens_of_models_are_not_tags(tmp_path: Path) -> None:
-    lines = "<RX_1> C C O\n<RX_1> CCO\n<RX_1> CCO ethanol\nCCO\n"
-    assert read(write(tmp_path / "a.txt", lines)) == [
-        *(Query("<RX_1>CCO"), Query("<RX_1>CCO"), Query("<RX_1>CCO", "ethanol"), Query("CCO"))
-    ]
-
-
-@pytest.mark.parametrize("line", ["CCO [v4][u2]", "CCO | [v4] [u2]", "C C O | [v4] [u2]"])
-def test_tokens_of_models_are_no_name(tmp_path: Path, line: str) -> None:
-    (query,) = read(write(tmp_path / "a.smi", line))
-    assert query.error is not None
-    assert line in query.error
 
 
 @pytest.mark.parametrize(
@@ -363,20 +324,6 @@ def test_other_kinds_of_files_are_refused(tmp_path: Path, content: bytes, kind: 
     with pytest.raises(OSError, match=expected), open_source(str(path)):
         pass
     refused(OSError, expected, next, read_cells(path))
-
-
-def test_titles_of_records_and_bracket_atoms_are_no_other_kind(tmp_path: Path) -> None:
-    assert read(write(tmp_path / "a.smi", "[13C]\n[ Na+] x\n"))[0] == Query("[13C]")
-    (query,) = read(write(tmp_path / "a.sdf", "<1>\n\n\n  0  0  0     0  0  0  V2000\nM  END\n"))
-    assert query.name == "<1>"
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_text_of_windows_is_read(tmp_path: Path, encoding: str) -> None:
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("SMILES\tName\nCO\té\n".encode(encoding)))
-    assert read(tmp_path / "a.txt.gz") == [Query("CO", "é")]
-    (tmp_path / "a.csv").write_bytes("smiles,id\nCO,é\n".encode(encoding))
-    assert read(tmp_path / "a.csv") == [Query("CO", "é")]
 
 
 R = "[CH3:1][OH:2]>O>[CH2:1]=[O:2]"

@@ -19,33 +19,28 @@ def stock_of(path: Path, text: str, match: Match = "exact", name: str = "stock.s
     return read_stock(path / name, match)
 
 
-def test_a_salt_serves_as_its_main_component(tmp_path: Path) -> None:
-    stock = stock_of(tmp_path, "[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1\nCl.Cl.NCCN dihydro\n")
-    assert stock == {
-        "CC(=O)[O-].[Na+]": "acetate",
-        "CC(=O)O": "acetate",
-        "Cl.NCc1ccccc1": "",
-        "NCc1ccccc1": "",
-        "Cl.Cl.NCCN": "dihydro",
-        "NCCN": "dihydro",
-    }
-    assert [stock.bought(each) for each in stock] == [
-        *("", "", "", "CC(=O)[O-].[Na+]", "Cl.NCc1ccccc1", "Cl.Cl.NCCN")
-    ]
-
-
-def test_a_kit_of_molecules_serves_as_none_of_them(tmp_path: Path) -> None:
-    assert len(stock_of(tmp_path, "CC(=O)Cl.Nc1ccccc1 kit\n")) == 1
-
-
-@pytest.mark.parametrize("text", ["Cl.NCCN salt\nNCCN base\n", "NCCN base\nCl.NCCN salt\n"])
-def test_an_entry_of_its_own_comes_first(tmp_path: Path, text: str) -> None:
-    assert stock_of(tmp_path, text)["NCCN"] == "base"
-
-
-@pytest.mark.parametrize("salt", ["[Na+].[OH-]", "[Na+].[Cl-]", "[K+].[C-]#N", "[Na+].O=C([O-])O"])
-def test_an_inorganic_salt_is_no_source_of_its_acid(tmp_path: Path, salt: str) -> None:
-    assert len(stock_of(tmp_path, salt)) == 1
+@pytest.mark.parametrize(
+    ("text", "sold"),
+    [
+        ("[Na+].CC(=O)[O-] acid", {"CC(=O)[O-].[Na+]": "", "CC(=O)O": "CC(=O)[O-].[Na+]"}),
+        ("Cl.Cl.NCCN acid", {"Cl.Cl.NCCN": "", "NCCN": "Cl.Cl.NCCN"}),
+        # An entry of its own comes first.
+        ("Cl.NCCN salt\nNCCN acid", {"Cl.NCCN": "", "NCCN": ""}),
+        ("NCCN acid\nCl.NCCN salt", {"NCCN": "", "Cl.NCCN": ""}),
+        # A kit of molecules serves as none of them, and an inorganic salt not as its acid.
+        ("CC(=O)Cl.Nc1ccccc1 acid", {"CC(=O)Cl.Nc1ccccc1": ""}),
+        *(
+            (f"{salt} acid", {salt: ""})
+            for salt in ("[Na+].[OH-]", "[Cl-].[Na+]", "[C-]#N.[K+]", "O=C([O-])O.[Na+]")
+        ),
+    ],
+)
+def test_an_organic_salt_serves_as_its_molecule(
+    tmp_path: Path, text: str, sold: dict[str, str]
+) -> None:
+    stock = stock_of(tmp_path, text)
+    assert {smiles: stock.bought(smiles) for smiles in stock} == sold
+    assert stock[next(iter(sold)) if len(sold) == 1 else min(sold, key=len)] == "acid"
 
 
 @pytest.mark.filterwarnings("default")
@@ -229,30 +224,19 @@ def test_the_lowest_price_that_is_a_number_counts(
 
 
 def test_columns_of_a_stock_have_options_of_their_own(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
+    path, lines, listed = (tmp_path / name for name in ("a.csv", "a.smi", "a.json"))
     path.write_text("cat_structure,sku,eur\nOCC,e1,3\n")
+    lines.write_text("CCO ethanol")
+    listed.write_text('[{"mol": "OCC", "eur": 3}]')
     refused("--stock-column", read_stock, path)
     named = {"stock_column": "cat structure", "stock_id_column": "sku"}
     stock = read_stock(path, **named, stock_price_column="EUR")
     assert (stock.get("CCO"), stock.price("CCO")) == ("e1", "3")
     for option in (*named, "stock_price_column"):
-        refused(
-            f"^{option} is 'none': expected a column of",
-            read_stock,
-            path,
-            **{**named, option: "none"},
-        )
-        (tmp_path / "a.smi").write_text("CCO ethanol")
-        refused(f"^{option} is 'x': expected none", read_stock, tmp_path / "a.smi", **{option: "x"})
-    (tmp_path / "a.json").write_text('[{"mol": "OCC", "eur": 3}]')
-    stock = read_stock(tmp_path / "a.json", stock_column="mol", stock_price_column="eur")
+        refused(f"^{option} is 'none'", read_stock, path, **{**named, option: "none"})
+        refused(f"^{option} is 'x': expected none", read_stock, lines, **{option: "x"})
+    stock = read_stock(listed, stock_column="mol", stock_price_column="eur")
     assert stock.price("CCO") == "3"
-
-
-def test_numbers_by_molecule_are_prices(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"OCC": 1.5, "NCCN": "a name"}')
-    stock = read_stock(tmp_path / "a.json")
-    assert (stock.prices, stock["NCCN"]) == ({"CCO": "1.5"}, "a name")
 
 
 @pytest.mark.parametrize("text", ['["OCC", "NCCN"]', '{"OCC": "ethanol", "NCCN": null}'])
@@ -262,6 +246,9 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     assert set(read_stock(tmp_path / "a.json.gz")) == {"CCO", "NCCN"}
     (tmp_path / "a.jsonl").write_text('{"smiles": "OCC"}\n{"smiles": "NCCN"}\n')
     assert set(read_stock(tmp_path / "a.jsonl")) == {"CCO", "NCCN"}
+    (tmp_path / "a.json").write_text('{"OCC": 1.5, "NCCN": "a name"}')  # numbers are prices
+    stock = read_stock(tmp_path / "a.json")
+    assert (stock.prices, stock["NCCN"]) == ({"CCO": "1.5"}, "a name")
 
 
 @pytest.mark.parametrize(

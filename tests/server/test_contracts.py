@@ -132,18 +132,13 @@ def test_salts_are_decoded_as_their_main_component(client: httpx.Client, served:
 
 ASKCOS, SINGLE = {"model_name": "retro"}, {"reactants": ["C"], "products": ["C"]}
 MANY = {"reactants": ["C"] * 21, "products": ["C"] * 21}
-#: By the path behind /chemformer-api/, or that of ASKCOS.
+#: By the path behind /chemformer-api/, or that of ASKCOS: bodies, the status, a part of the error.
 WRONG = [
-    ("/predictions/gone", {"model_name": "gone", "smiles": ["C"]}, 404, "model is 'gone'"),
+    ("/predictions/gone", {**ASKCOS, "smiles": ["C"]}, 404, "model is 'gone'"),
     ("/predictions/retro", ASKCOS, 422, "smiles"),
     ("/predictions/retro", {**ASKCOS, "smiles": ["\ud800"]}, 422, "surrogate"),
-    ("/predictions/retro?n_best=11", {"model_name": "r", "smiles": ["C"]}, 422, "n_best is 11"),
-    (
-        "/predictions/retro",
-        {**ASKCOS, "smiles": ["C"] * 21},
-        422,
-        '["body", "smiles"], "msg": "smiles has 21 items',
-    ),
+    ("/predictions/retro?n_best=11", {**ASKCOS, "smiles": ["C"]}, 422, "n_best is 11"),
+    ("/predictions/retro", {**ASKCOS, "smiles": ["C"] * 21}, 422, '"msg": "smiles has 21 items'),
     ("predict?n_beams=x", ["C"], 422, "n_beams"),
     ("predict?model=gone", ["C"], 404, "model is 'gone'"),
     ("predict", {"smiles": ["C"]}, 422, "list"),
@@ -153,12 +148,7 @@ WRONG = [
     ("log_likelihood", {**SINGLE, "products": ["C", "N"]}, 422, "products has 2 items: expected 1"),
     ("compound_log_likelihood?n_augments=99", SINGLE, 422, "n_augments is 99: expected 1 to 4"),
     # 21 queries are too many; 4 x 19 spellings would fit
-    (
-        "compound_log_likelihood?n_augments=4",
-        MANY,
-        422,
-        "products has 21 items: expected at most 20",
-    ),
+    ("compound_log_likelihood?n_augments=4", MANY, 422, "products has 21 items"),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from molspec.commands.command import argument, command
-from molspec.common.console import print_out, value_errors_are_usage_errors
+from molspec.common.console import print_out
 from molspec.common.fields import setting
 from molspec.common.task import Task
 
@@ -17,13 +17,12 @@ def info_command(
     ),
 ) -> None:
     """Show versions, the processor's kernels and models."""
-    with value_errors_are_usage_errors():
-        from molspec.checkpoints import bundled
-        from molspec.commands import description
+    from molspec.checkpoints import bundled
+    from molspec.commands import description
 
-        print_out(description.installation())
-        for name in [model_name] if model_name is not None else bundled.bundled_names():
-            print_out("\n" + description.model(name))
+    print_out(description.installation())
+    for name in [model_name] if model_name is not None else bundled.bundled_names():
+        print_out("\n" + description.model(name))
 
 
 @command
@@ -48,8 +47,7 @@ def convert_command(
     ),
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
-    with value_errors_are_usage_errors():
-        from molspec import checkpoints
-        from molspec.checkpoints import bundled
+    from molspec import checkpoints
+    from molspec.checkpoints import bundled
 
-        checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template, task)
+    checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template, task)

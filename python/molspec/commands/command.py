@@ -147,7 +147,7 @@ def command(run: Callable[..., int | None]) -> Command:
     A parameter is an `argument`, a `molspec.common.fields.setting`, a dataclass of settings, or a
     dictionary annotated with `Given`. They are passed by name; the function returns the status.
 
-    Errors of the command's user become one line and an exit status.
+    Errors of the command's user, each ValueError among them, become one line and an exit status.
     """
     types = get_type_hints(run, include_extras=True)
     parts = {
@@ -156,12 +156,11 @@ def command(run: Callable[..., int | None]) -> Command:
     }
 
     def called(**given: Any) -> int | None:
-        with one_line_errors():
+        with one_line_errors(), value_errors_are_usage_errors():
             values = {}
             for name, (flags, make) in parts.items():
                 read = ((flag.name, flag.read(given[flag.name])) for flag in flags)
-                with value_errors_are_usage_errors():
-                    values[name] = make(**{key: value for key, value in read if value is not None})
+                values[name] = make(**{key: value for key, value in read if value is not None})
             return run(**values)
 
     return Command(

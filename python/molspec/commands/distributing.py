@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from molspec.commands import jobs
 from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import RAW, InputFlags, ModelFlags
-from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.common.console import UsageError, extra, print_err
 from molspec.common.fields import setting
 from molspec.common.journal import open_alone, write_whole
 from molspec.prediction.options import PredictOptions
@@ -40,46 +40,45 @@ def predict_parquet_command(
     RAY_ADDRESS names the cluster; without it, this machine is the cluster. All of its machines must
     see the paths.
     """
-    with value_errors_are_usage_errors():
-        options = options if raw else options.distinct()
-        unfinished = output.with_name(output.name + ".unfinished")
-        if output.exists() and not (output / _MARK).exists():
-            raise UsageError(f"{output} is there already: take another folder")
-        if not source.exists():
-            raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
-        distributed = _ray(workers * model.threads)
-        began = perf_counter()
-        # Errors appear here, and not once for every worker; only workers need a GPU.
-        on_cpu = model.device == "cpu"
-        dtype = model.dtype if on_cpu else "float32"
-        loaded = jobs.load_model(replace(model, device="cpu", dtype=dtype))
-        dtype = loaded.dtype if on_cpu else model.dtype
-        table = distributed.read(source)
-        distributed.check(table.schema().names, queries.get("column"), loaded.task)
-        loaded.decode_config(options)
-        weights = loaded.identity.weights
-        given = (str(source), weights, model.device, dtype, queries, options)
-        if not _is_written(output, unfinished, repr(given)):
-            with _begun(unfinished, repr(given)):
-                distributed.predict(
-                    table,
-                    model.model_name,
-                    workers=workers,
-                    block_rows=block_rows,
-                    device=model.device,
-                    dtype=dtype,
-                    threads=model.threads,
-                    options=options,
-                    **queries,
-                ).write_parquet(str(unfinished), mode="append")
-                unfinished.rename(output)
-        (output / _MARK).unlink()
-        count, failed = distributed.count(output)
-        why = f'; each has its "error" in {output}' if failed else ""
-        seconds = perf_counter() - began
-        print_err(
-            f"{count - failed} of {count} rows answered, {failed} failed, in {seconds:.1f} s{why}"
-        )
+    options = options if raw else options.distinct()
+    unfinished = output.with_name(output.name + ".unfinished")
+    if output.exists() and not (output / _MARK).exists():
+        raise UsageError(f"{output} is there already: take another folder")
+    if not source.exists():
+        raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
+    distributed = _ray(workers * model.threads)
+    began = perf_counter()
+    # Errors appear here, and not once for every worker; only workers need a GPU.
+    on_cpu = model.device == "cpu"
+    dtype = model.dtype if on_cpu else "float32"
+    loaded = jobs.load_model(replace(model, device="cpu", dtype=dtype))
+    dtype = loaded.dtype if on_cpu else model.dtype
+    table = distributed.read(source)
+    distributed.check(table.schema().names, queries.get("column"), loaded.task)
+    loaded.decode_config(options)
+    weights = loaded.identity.weights
+    given = (str(source), weights, model.device, dtype, queries, options)
+    if not _is_written(output, unfinished, repr(given)):
+        with _begun(unfinished, repr(given)):
+            distributed.predict(
+                table,
+                model.model_name,
+                workers=workers,
+                block_rows=block_rows,
+                device=model.device,
+                dtype=dtype,
+                threads=model.threads,
+                options=options,
+                **queries,
+            ).write_parquet(str(unfinished), mode="append")
+            unfinished.rename(output)
+    (output / _MARK).unlink()
+    count, failed = distributed.count(output)
+    why = f'; each has its "error" in {output}' if failed else ""
+    seconds = perf_counter() - began
+    print_err(
+        f"{count - failed} of {count} rows answered, {failed} failed, in {seconds:.1f} s{why}"
+    )
     return 1 if failed else 0
 
 

@@ -25,7 +25,6 @@ from molspec.common.console import (
     print_err,
     print_out,
     resumable,
-    value_errors_are_usage_errors,
 )
 from molspec.common.fields import setting
 from molspec.prediction.options import PredictOptions
@@ -65,16 +64,15 @@ def evaluate_command(
     check_standard_output()  # before hours of work
     from molspec.evaluation import Evaluation, PairTable, Settings
 
-    with value_errors_are_usage_errors():
-        count = jobs.process_count(processes)
-        loaded = jobs.load_model(model)
-        table = PairTable(tables, query_column, target_column, loaded.task, group_column)
-        config = loaded.decode_config(options)
-        settings = Settings(table, model.model_name, config, offset, deuterium_as_hydrogen)
-        evaluation = Evaluation(settings, output, limit)
-        with nullcontext() if output is None else resumable():
-            records = jobs.hinted(evaluation.run(loaded, count), loaded, count)
-            _work_off(records, evaluation.summary, limit)
+    count = jobs.process_count(processes)
+    loaded = jobs.load_model(model)
+    table = PairTable(tables, query_column, target_column, loaded.task, group_column)
+    config = loaded.decode_config(options)
+    settings = Settings(table, model.model_name, config, offset, deuterium_as_hydrogen)
+    evaluation = Evaluation(settings, output, limit)
+    with nullcontext() if output is None else resumable():
+        records = jobs.hinted(evaluation.run(loaded, count), loaded, count)
+        _work_off(records, evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
     return 1 if evaluation.summary.failed else 0
 

@@ -21,7 +21,6 @@ from molspec.common.console import (
     print_err,
     resumable,
     stages,
-    value_errors_are_usage_errors,
 )
 from molspec.common.tables import COMPRESSED
 from molspec.files import (
@@ -139,17 +138,16 @@ def run(
     be read, or `answer` raises ValueError.
     """
     began, before = perf_counter(), results.progress.done
-    with value_errors_are_usage_errors():
-        rest = results.rest(queries)
-        first = list(islice(rest, 1))
-        if not first and not before:
-            raise UsageError(f"there are no {unit} in {source}")
-        written = results.write(answer(chain(first, rest), done=before))
-        answers = hinted(written, model, processes)
-        if not (output == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
-            answers = counted(answers, unit, count, before)
-        with nullcontext() if is_stream(output) else resumable():
-            kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
+    rest = results.rest(queries)
+    first = list(islice(rest, 1))
+    if not first and not before:
+        raise UsageError(f"there are no {unit} in {source}")
+    written = results.write(answer(chain(first, rest), done=before))
+    answers = hinted(written, model, processes)
+    if not (output == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
+        answers = counted(answers, unit, count, before)
+    with nullcontext() if is_stream(output) else resumable():
+        kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
     progress = results.progress
     if progress.failed or not quiet:
         seconds = f"in {perf_counter() - began:.1f} s"

@@ -27,7 +27,6 @@ from molspec.common.console import (
     UsageError,
     extra,
     print_err,
-    value_errors_are_usage_errors,
 )
 from molspec.common.fields import setting
 from molspec.files import OutputContext, Query
@@ -85,59 +84,57 @@ def plan_command(
     model: RetroFlags,
 ) -> int:
     """Find routes from purchasable molecules to targets. Syntheseus searches."""
-    with value_errors_are_usage_errors():
-        jobs.check_queries(targets, source, "targets")
-        if not stock:
-            raise UsageError("give --stock, the file of purchasable molecules")
-        with extra("plan", "planning"):
-            import syntheseus  # noqa: F401
-        from molspec.planners import formats
+    jobs.check_queries(targets, source, "targets")
+    if not stock:
+        raise UsageError("give --stock, the file of purchasable molecules")
+    with extra("plan", "planning"):
+        import syntheseus  # noqa: F401
+    from molspec.planners import formats
 
-        if first:
-            limits = replace(limits, routes=1)
-        form = jobs.chosen_format(output, formats.FORMATS)
-        copied = tuple(copy_column or ())
-        jobs.check_copied(copied, form, formats.FORMATS[form].has_columns, formats.COLUMNS)
-        count = jobs.process_count(processes)
+    if first:
+        limits = replace(limits, routes=1)
+    form = jobs.chosen_format(output, formats.FORMATS)
+    copied = tuple(copy_column or ())
+    jobs.check_copied(copied, form, formats.FORMATS[form].has_columns, formats.COLUMNS)
+    count = jobs.process_count(processes)
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
-        with value_errors_are_usage_errors():
-            from molspec.planners.search import Planner
-            from molspec.planners.stock import read_stock
-            from molspec.prediction.cache import AnswerCache
-            from molspec.prediction.config import model_settings
+        from molspec.planners.search import Planner
+        from molspec.planners.stock import read_stock
+        from molspec.prediction.cache import AnswerCache
+        from molspec.prediction.config import model_settings
 
-            for_sale = read_stock(stock, match, **asdict(columns))
-            if for_sale.left_out:
-                print_err(for_sale.left_out)
-            loaded = jobs.load_model(model)
-            loaded.check_processes(count)
-            if loaded.task not in ("retro", None):
-                raise UsageError(
-                    f"model is {model.model_name!r}: expected one of task 'retro', it is of "
-                    f"{loaded.task!r}"
-                )
-            queries = opened.queries(source.column, source.id_column, "retro", copied)
-            reads = {**jobs.files_read(model, source), "--stock": stock}
-            files.check_apart(reads, AnswerCache.files(cache))
-            about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
-            results = jobs.open_results(
-                output,
-                formats.FORMATS[form],
-                OutputContext(model.model_name, "retro", about=about, copied_columns=copied),
-                {
-                    **model_settings(model.model_name, loaded.identity),
-                    "n_best": n_best,
-                    "algorithm": algorithm,
-                    **asdict(limits),
-                    "keep_salts": source.keep_salts,
-                    "stock": _digest(for_sale),
-                    "match": for_sale.match,
-                    "format": form,
-                    **({"copy_column": list(copied)} if copied else {}),
-                    **jobs.later(source.deuterium_as_hydrogen),
-                },
-                {**reads, "--cache": cache},
+        for_sale = read_stock(stock, match, **asdict(columns))
+        if for_sale.left_out:
+            print_err(for_sale.left_out)
+        loaded = jobs.load_model(model)
+        loaded.check_processes(count)
+        if loaded.task not in ("retro", None):
+            raise UsageError(
+                f"model is {model.model_name!r}: expected one of task 'retro', it is of "
+                f"{loaded.task!r}"
             )
+        queries = opened.queries(source.column, source.id_column, "retro", copied)
+        reads = {**jobs.files_read(model, source), "--stock": stock}
+        files.check_apart(reads, AnswerCache.files(cache))
+        about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
+        results = jobs.open_results(
+            output,
+            formats.FORMATS[form],
+            OutputContext(model.model_name, "retro", about=about, copied_columns=copied),
+            {
+                **model_settings(model.model_name, loaded.identity),
+                "n_best": n_best,
+                "algorithm": algorithm,
+                **asdict(limits),
+                "keep_salts": source.keep_salts,
+                "stock": _digest(for_sale),
+                "match": for_sale.match,
+                "format": form,
+                **({"copy_column": list(copied)} if copied else {}),
+                **jobs.later(source.deuterium_as_hydrogen),
+            },
+            {**reads, "--cache": cache},
+        )
 
         def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
             from molspec.common.workers import DIED, in_processes

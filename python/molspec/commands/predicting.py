@@ -26,7 +26,7 @@ from molspec.commands.flags import (
     OutputFlags,
     PredictionFlags,
 )
-from molspec.common.console import STANDARD, UsageError, print_err, value_errors_are_usage_errors
+from molspec.common.console import STANDARD, UsageError, print_err
 from molspec.common.fields import setting
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.prediction.options import PredictOptions
@@ -49,31 +49,29 @@ def predict_command(
     copy_column: list[str] | None = COPY_COLUMN,
 ) -> int:
     """Predict for every query, in order. The same command resumes an interrupted run."""
-    with value_errors_are_usage_errors():
-        count = jobs.process_count(processes)
-        options = options if raw else options.distinct()
-        jobs.check_queries(smiles, source)
-        form = jobs.chosen_format(output, FORMATS)
+    count = jobs.process_count(processes)
+    options = options if raw else options.distinct()
+    jobs.check_queries(smiles, source)
+    form = jobs.chosen_format(output, FORMATS)
     with files.open_sources(source.input_names, source.input_form, smiles or ()) as opened:
-        with value_errors_are_usage_errors():
-            loaded = jobs.load_model(model)
-            given = click.get_current_context().get_parameter_source("batch_size")
-            if source.input_names and given is not None and given.name == "DEFAULT":
-                from molspec.prediction.strategy import batch_of_files
+        loaded = jobs.load_model(model)
+        given = click.get_current_context().get_parameter_source("batch_size")
+        if source.input_names and given is not None and given.name == "DEFAULT":
+            from molspec.prediction.strategy import batch_of_files
 
-                options = replace(options, batch_size=batch_of_files(options, loaded.device))
-            config = loaded.decode_config(options)
-            copied = tuple(copy_column or ())
-            queries = _Seen(
-                opened.queries(
-                    source.column,
-                    source.id_column,
-                    loaded.task,
-                    copied,
-                    atomwise=loaded.reader.reads_smiles,
-                ),
-            )
-            results = _results(form, source, output, loaded, model, config, copied)
+            options = replace(options, batch_size=batch_of_files(options, loaded.device))
+        config = loaded.decode_config(options)
+        copied = tuple(copy_column or ())
+        queries = _Seen(
+            opened.queries(
+                source.column,
+                source.id_column,
+                loaded.task,
+                copied,
+                atomwise=loaded.reader.reads_smiles,
+            ),
+        )
+        results = _results(form, source, output, loaded, model, config, copied)
         status = jobs.run(
             results,
             iter(queries),
@@ -136,29 +134,28 @@ def score_command(
     from molspec.evaluation import PairTable
     from molspec.prediction.config import model_settings
 
-    with value_errors_are_usage_errors():
-        form = jobs.chosen_format(output, FORMATS)
-        count = jobs.process_count(processes)
-        loaded = jobs.load_model(model)
-        _check_task(form, loaded)
-        loaded.check_aligned(aligned)
-        aligned = loaded.aligned if aligned is None else aligned
-        table = PairTable(tables, query_column, target_column, loaded.task)
-        options.setdefault("canonical_queries", loaded.canonical_queries)
-        settings = {
-            **model_settings(model.model_name, loaded.identity),
-            "canonical_queries": options["canonical_queries"],
-            "aligned": aligned,
-            "format": form,
-            **jobs.later(deuterium_as_hydrogen),
-        }
-        results = jobs.open_results(
-            output,
-            FORMATS[form],
-            OutputContext(model.model_name, loaded.task, as_written=True),
-            settings,
-            {**jobs.files_read(model), "TABLE": tables},
-        )
+    form = jobs.chosen_format(output, FORMATS)
+    count = jobs.process_count(processes)
+    loaded = jobs.load_model(model)
+    _check_task(form, loaded)
+    loaded.check_aligned(aligned)
+    aligned = loaded.aligned if aligned is None else aligned
+    table = PairTable(tables, query_column, target_column, loaded.task)
+    options.setdefault("canonical_queries", loaded.canonical_queries)
+    settings = {
+        **model_settings(model.model_name, loaded.identity),
+        "canonical_queries": options["canonical_queries"],
+        "aligned": aligned,
+        "format": form,
+        **jobs.later(deuterium_as_hydrogen),
+    }
+    results = jobs.open_results(
+        output,
+        FORMATS[form],
+        OutputContext(model.model_name, loaded.task, as_written=True),
+        settings,
+        {**jobs.files_read(model), "TABLE": tables},
+    )
 
     answer = partial(
         files.score,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from molspec.commands.command import Given, command
 from molspec.commands.flags import ModelFlags, StockFlags, StockMatch
-from molspec.common.console import UsageError, extra, print_err, value_errors_are_usage_errors
+from molspec.common.console import UsageError, extra, print_err
 from molspec.common.fields import setting
 from molspec.common.workers import MOST
 from molspec.server.limits import Limits
@@ -65,31 +65,30 @@ def serve_command(
     limits: Limits,
 ) -> None:
     """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
-    with value_errors_are_usage_errors():
-        with extra("serve", "server"):
-            from molspec.server.processes import run_many
-            from molspec.server.serving import ServerSettings, listen, run
-        keys = _keys(api_key_file)
-        settings = ServerSettings(
-            _models(models),
-            **model,
-            batch_size=batch_size,
-            limits=limits,
-            keys=keys,
-            hosts=_hosts(host, allowed_host),
-            origins=_origins(allowed_origin or (), keys),
-            log_level=log_level,
-            access_log=access_log,
-            stock=stock or (),
-            match=match,
-            columns=asdict(columns),
-        )
-        tell = partial(_print_address, [name for name, _ in settings.models])
-        with listen(host, port) as taken:
-            if processes == 1:
-                run(settings, taken, tell)
-            else:
-                run_many(settings, taken, processes, tell)
+    with extra("serve", "server"):
+        from molspec.server.processes import run_many
+        from molspec.server.serving import ServerSettings, listen, run
+    keys = _keys(api_key_file)
+    settings = ServerSettings(
+        _models(models),
+        **model,
+        batch_size=batch_size,
+        limits=limits,
+        keys=keys,
+        hosts=_hosts(host, allowed_host),
+        origins=_origins(allowed_origin or (), keys),
+        log_level=log_level,
+        access_log=access_log,
+        stock=stock or (),
+        match=match,
+        columns=asdict(columns),
+    )
+    tell = partial(_print_address, [name for name, _ in settings.models])
+    with listen(host, port) as taken:
+        if processes == 1:
+            run(settings, taken, tell)
+        else:
+            run_many(settings, taken, processes, tell)
 
 
 def _print_address(models: list[str], url: str) -> None:

@@ -15,7 +15,6 @@ from molspec.common.console import (
     print_logs,
     print_out,
     resumable,
-    value_errors_are_usage_errors,
 )
 from molspec.common.fields import setting
 from molspec.common.workers import MOST
@@ -258,10 +257,9 @@ def read_model(name: str) -> Checkpoint:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn a ValueError into a UsageError, and the error of a training into one line."""
+    """Turn the error of a training or of its workers into one line."""
     try:
-        with value_errors_are_usage_errors():
-            yield
+        yield
     except RuntimeError as error:
         print_err(str(error))
         raise SystemExit(1) from error
