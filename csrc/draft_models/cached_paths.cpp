@@ -129,23 +129,4 @@ void CachedPaths::finish_round(bool done) {
   unfinished_ = !done;
 }
 
-CachedPaths::Chooser::Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree)
-    : state_(state), tree_(tree) {
-  if (state.sampler && state.sampler->rejects())
-    rejection_.emplace(*state.sampler, state.drafts, &special);
-}
-
-Drawn CachedPaths::Chooser::operator()(const float* log_probs, int32_t vocab_size,
-                                       uint32_t position) {
-  if (rejection_) {
-    const Drawn drawn = rejection_->at(log_probs, vocab_size, position);
-    if (drawn.log_prob == drawn.log_prob)
-      tree_.drawn_from.insert(tree_.drawn_from.end(), rejection_->drawn_from().begin(),
-                              rejection_->drawn_from().end());
-    return drawn;
-  }
-  if (state_.sampler) return state_.sampler->at(log_probs, vocab_size, position);
-  return likeliest(log_probs, vocab_size);
-}
-
 }  // namespace molspec

@@ -58,19 +58,11 @@ class CachedPaths {
     DraftTree drafts;                 // drafts after the path in this round
     int32_t last = DraftTree::kRoot;  // of the tree's chain
   };
-  // Chooses the tokens after a path: drawn by its sampler, or the likeliest. For rejection sampling
-  // it records in `tree` the distribution of each drawn token.
-  class Chooser {
-   public:
-    Chooser(const PathState& state, const SpecialIds& special, DraftTree& tree);
-    Drawn operator()(const float* log_probs, int32_t vocab_size, uint32_t position);
-
-   private:
-    const PathState& state_;
-    DraftTree& tree_;
-    std::optional<Rejection> rejection_;
-  };
-
+  // Chooses the tokens after a path; `tree` gets the distributions that a sampler needs.
+  Chooser chooser_of(const PathState& state, DraftTree& tree) const {
+    const Sampler* sampler = state.sampler ? &*state.sampler : nullptr;
+    return {sampler, state.drafts, &model_->roles().special(), &tree};
+  }
   Query& query(const PathState& state) { return rows_[state.row]; }
   // Begins a round: stages the nodes of the paths that are not evaluated yet, and the last node of
   // each. The subclass then stages the nodes after them and calls submit().

@@ -77,9 +77,9 @@ class Continuations : public CachedPaths {
       PathState& state = states_[i];
       if (!state.sequence.live) continue;
       const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
-      Chooser chooser(state, model_->roles().special(), trees_[i]);
+      Chooser chooser = chooser_of(state, trees_[i]);
       const auto choose = [&](const Sequence& sequence, const float* row) {
-        return chooser(row, vocab_size, static_cast<uint32_t>(sequence.token_ids.size()));
+        return chooser.at(row, vocab_size, sequence.token_ids.size());
       };
       query(state).nodes->advance(state.sequence, rows, vocab_size, state.count, choose);
       if (state.sequence.live) query(state).nodes->grow(state.sequence);

@@ -66,11 +66,11 @@ class SpecDrafterPaths : public CachedPaths {
  private:
   void draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const {
     const SpecialIds& special = model_->roles().special();
-    Chooser chooser(state, special, tree);
+    Chooser chooser = chooser_of(state, tree);
     int32_t last = DraftTree::kRoot;
-    auto position = static_cast<uint32_t>(state.begin);
+    size_t length = state.begin;
     for (const float* row : places_) {
-      const Drawn drawn = chooser(row, vocab_size, position++);
+      const Drawn drawn = chooser.at(row, vocab_size, length++);
       if (!(drawn.log_prob == drawn.log_prob) || special.holds(drawn.token_id)) return;
       last = tree.add(drawn.token_id, last, tree.log_prob(last) + std::min(drawn.log_prob, 0.0F));
     }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "drafting/draft_tree.h"
@@ -108,6 +109,35 @@ class Rejection {
   std::vector<Tempered> tokens_;     // scratch
   std::vector<double> drawn_from_;
   std::vector<double> left_;  // the rest of it after rejected drafts; not normalised
+};
+
+// Chooses the tokens of one path: the likeliest or, with a sampler, those that it draws or that
+// rejection sampling does.
+class Chooser {
+ public:
+  // left_out: see Rejection. noted: gets the distribution of each token that rejection draws.
+  Chooser(const Sampler* sampler, const DraftTree& drafts, const SpecialIds* left_out = nullptr,
+          DraftTree* noted = nullptr)
+      : sampler_(sampler), noted_(noted) {
+    if (sampler && sampler->rejects()) rejection_.emplace(*sampler, drafts, left_out);
+  }
+
+  // As Rejection::at().
+  Drawn at(const float* log_probs, int32_t vocab_size, size_t length) {
+    const auto position = static_cast<uint32_t>(length);
+    if (!sampler_) return likeliest(log_probs, vocab_size);
+    if (!rejection_) return sampler_->at(log_probs, vocab_size, position);
+    const Drawn drawn = rejection_->at(log_probs, vocab_size, position);
+    if (noted_ && drawn.log_prob == drawn.log_prob)
+      noted_->drawn_from.insert(noted_->drawn_from.end(), rejection_->drawn_from().begin(),
+                                rejection_->drawn_from().end());
+    return drawn;
+  }
+
+ private:
+  const Sampler* sampler_;
+  DraftTree* noted_;
+  std::optional<Rejection> rejection_;
 };
 
 }  // namespace molspec

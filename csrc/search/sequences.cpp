@@ -110,20 +110,14 @@ class SequenceSearch final : public Search {
   Verdict advance(size_t i, const float* log_probs, int32_t vocab_size) {
     Sequence& sequence = sequences_[i];
     const size_t length = sequence.token_ids.size() + 1;
-    const auto take = [&](const auto& choose) {
-      const Verdict verdict =
-          group_.advance(sequence, log_probs, vocab_size, spec_.max_length, choose, spec_.rule);
-      if (ledger_ && !sequence.rows.empty()) ledger_->confirm(sequence.rows.size() - 1, length);
-      return verdict;
+    Chooser chooser(spec_.sampling ? &samplers_[i] : nullptr, *drafts_[i]);
+    const auto choose = [&](const Sequence& at, const float* row) {
+      return chooser.at(row, vocab_size, at.token_ids.size());
     };
-    if (!spec_.sampling)
-      return take([&](const Sequence&, const float* row) { return likeliest(row, vocab_size); });
-    Rejection rejection(samplers_[i], *drafts_[i]);
-    return take([&](const Sequence& at, const float* row) {
-      const auto position = static_cast<uint32_t>(at.token_ids.size());
-      return spec_.rejection ? rejection.at(row, vocab_size, position)
-                             : samplers_[i].at(row, vocab_size, position);
-    });
+    const Verdict verdict =
+        group_.advance(sequence, log_probs, vocab_size, spec_.max_length, choose, spec_.rule);
+    if (ledger_ && !sequence.rows.empty()) ledger_->confirm(sequence.rows.size() - 1, length);
+    return verdict;
   }
 
   void finish() {
