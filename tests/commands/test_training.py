@@ -74,37 +74,25 @@ def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) ->
     held_out, reactions = tmp_path / "validation.smi", tmp_path / "reactions.smi"
     held_out.write_text("\n".join(rows[:8]))
     reactions.write_text("\n".join(rows[8:]))
-    shared = ("--task", "retro", "--validation", held_out, "--variants", 1)
-    vocabulary = ("--vocabulary", "retro")
-    assert run("prepare", reactions, "--output", tmp_path / "all", *shared, *vocabulary)[0] == 0
-    judged = (*shared, *vocabulary, "--max-nats", 3)
-    status, printed = run(
-        "prepare", reactions, "--output", tmp_path / "good", *judged, "--judge", "retro"
-    )
+    shared = ("--task", "retro", "--validation", held_out, "--variants", 1, "--vocabulary", "retro")
+    prepare = ("prepare", reactions, *shared, "--output")
+    assert run(*prepare, tmp_path / "all")[0] == 0
+    judged = ("--max-nats", 3, "--judge")
+    status, printed = run(*prepare, tmp_path / "good", *judged, "retro")
     assert status == 0
     assert "x more than 3 nats to the judge" in printed
     assert "reactions of validation.smi judge: kept " in printed
     judge = read(tmp_path / "good").description["judge"]
     retro = checkpoints.read(bundled.locate("retro"))
     assert judge["name"] == f"retro, {retro.fingerprint()}"
-    assert list(judge["nats"]) == ["10 %", "25 %", "50 %", "75 %", "90 %"]
-    wrong = (*judged, "--judge", "product")
-    status, printed = run("prepare", reactions, "--output", tmp_path / "no", *wrong)
+    status, printed = run(*prepare, tmp_path / "no", *judged, "product")
     assert (status, "judge is a model of the task 'product'" in printed) == (2, True)
     counts = {name: len(read(tmp_path / name).train) for name in ("all", "good")}
     assert 0 < counts["good"] < counts["all"]
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"steps": 1, "model": TINY, "batch_tokens": 600}))
-    folders = ("--data", tmp_path / "all", "--data", tmp_path / "good")
-    destination = (
-        "--output",
-        tmp_path / "run",
-        "--config",
-        settings,
-        "--device",
-        "cpu",
-    )
-    assert run("train", *folders, *destination)[0] == 0
+    folders = ("--data", tmp_path / "all", "--data", tmp_path / "good", "--device", "cpu")
+    assert run("train", *folders, "--output", tmp_path / "run", "--config", settings)[0] == 0
     card = checkpoints.read(tmp_path / "run" / "model").card
     assert f"reactions.smi, reactions.smi: {sum(counts.values())} reactions" in str(card)
 
@@ -152,25 +140,26 @@ def test_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (spec.d_model, spec.feed_forward) == (CONFIG["model"]["d_model"], 96)
 
 
-def test_wrong_arguments_print_an_error(tmp_path: Path) -> None:
-    output = ("--output", tmp_path / "out")
-    (tmp_path / "list.json").write_text("[1]")
-    for arguments, message in (
-        (("train", *output), "give either --data FOLDER or --sample"),
-        (("train", "--data", tmp_path, *output, "--steps", 1), "prepared.json is missing"),
-        (("train", "--data", tmp_path, *output, "--steps", 1, "--start", "x"), "no model 'x'"),
-        (("train", "--sample", *output, "--start", "retro"), "leave --start out"),
-        (
-            ("train", "--sample", *output, "--config", tmp_path / "list.json"),
-            "list.json holds a list",
-        ),
-        (("prepare", FILE, *output, "--task", "retro", "--workers", 0), "workers is 0"),
-        (("prepare", FILE, *output, "--task", "both"), "task is 'both'"),
-        (("prepare", tmp_path / "none", *output, "--task", "retro"), "No such file"),
-    ):
-        status, printed = run(*arguments)
-        assert status == 2
-        assert message in printed
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train", "give either --data FOLDER or --sample"),
+        ("train --data . --steps 1", "prepared.json is missing"),
+        ("train --data . --steps 1 --start x", "no model 'x'"),
+        ("train --sample --start retro", "leave --start out"),
+        ("train --sample --config list.json", "list.json holds a list"),
+        ("prepare list.json --task both", "task is 'both'"),
+        ("prepare none --task retro", "No such file"),
+    ],
+)
+def test_wrong_arguments_print_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.json").write_text("[1]")
+    status, printed = run(*arguments.split(), "--output", "out")
+    assert status == 2
+    assert message in printed
 
 
 def test_an_interrupted_preparation_says_how_to_resume(

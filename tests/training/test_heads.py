@@ -103,15 +103,14 @@ def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
 
 
 def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
-    list(HeadsTrainer(tiny.checkpoint(), answers(), CONFIG, tmp_path / "state.pt").run())
-    for checkpoint, config, name in (
-        (tiny.checkpoint(), replace(CONFIG, seed=1), "config"),
-        (tiny.checkpoint(seed=2), CONFIG, "model"),
+    path, model, data = tmp_path / "state.pt", tiny.checkpoint(), answers()
+    list(HeadsTrainer(model, data, CONFIG, path).run())
+    for name, *changed in (
+        ("config", model, data, replace(CONFIG, seed=1)),
+        ("model", tiny.checkpoint(seed=2), data, CONFIG),
+        ("data", model, data.spread(2), CONFIG),
     ):
-        with pytest.raises(ValueError, match=f"holds a training of a drafter with the {name}"):
-            HeadsTrainer(checkpoint, answers(), config, tmp_path / "state.pt")
-    with pytest.raises(ValueError, match="holds a training of a drafter with the data"):
-        HeadsTrainer(tiny.checkpoint(), answers().spread(2), CONFIG, tmp_path / "state.pt")
+        refused(f"^{name} is .* holds a training of a drafter", HeadsTrainer, *changed, path)
 
 
 def test_command_trains_heads(data: Path, tmp_path: Path, run: Run) -> None:

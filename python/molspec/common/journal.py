@@ -104,12 +104,9 @@ class Journal(Generic[T]):
                 only = ", ".join(others[:_MOST_NAMED])
                 told += f", or is of another version: only one of them knows {only}"
             raise ValueError(f"{told}: take another file")
-        for name, value in settings.items():
-            if name not in _TOLD and stored[name] != value:
-                raise ValueError(
-                    f"{name} is {value!r}, but {self._path} holds {self._kind.name} with "
-                    f"{stored[name]!r}: {self._kind.remedy}"
-                )
+        compared = {name: value for name, value in settings.items() if name not in _TOLD}
+        holds = f"{self._path} holds {self._kind.name}"
+        check_same(compared, stored, holds, self._kind.remedy)
 
     def records(self) -> Iterator[T]:
         """The records. Raises ValueError if a complete line is not a record."""
@@ -189,6 +186,20 @@ class Journal(Generic[T]):
     def successor(path: Path) -> Path:
         """The file that will replace a journal."""
         return path.with_name(path.name + ".new")
+
+
+def check_same(
+    settings: Mapping[str, Any], stored: Mapping[str, Any], holds: str, remedy: str
+) -> None:
+    """Raise ValueError that names a setting of a job that has begun with another one.
+
+    holds: what has the stored ones, in words; remedy: how to start again.
+    """
+    for name, value in settings.items():
+        if stored.get(name) != value:
+            raise ValueError(
+                f"{name} is {value!r}, but {holds} with {stored.get(name)!r}: {remedy}"
+            )
 
 
 def check_file(path: Path) -> None:

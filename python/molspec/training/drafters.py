@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
+from molspec.common.journal import check_same
 from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
-from molspec.training.folder import read_state, write_state
+from molspec.training.folder import ANEW, read_state, write_state
 from molspec.training.prepared import EncodedPairs, digest
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import Trainer
@@ -102,12 +103,7 @@ class DrafterTrainer(Trainer):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state of `state`. Raises ValueError for that of another training."""
-        before = state.get("of", dict.fromkeys(self._identity))
-        for name, value in self._identity.items():
-            if (found := before.get(name, value)) != value:  # older states do not name the data
-                raise ValueError(
-                    f"{self._path} holds a training of a drafter with the {name} {found}: "
-                    f"expected {value}; take another output folder to begin anew"
-                )
+        holds = f"{self._path} holds a training of a drafter"
+        check_same(self._identity, state.get("of", {}), holds, ANEW)
         super().restore(state)
         self.accuracy = state["accuracy"]

@@ -21,7 +21,7 @@ import torch
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
-from molspec.common.journal import open_alone, write_whole
+from molspec.common.journal import check_same, open_alone, write_whole
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
 from molspec.training.config import TrainConfig
@@ -33,6 +33,8 @@ _NGRAM_PAIRS = 60_000
 #: Settings that may change when a training resumes: budget and bookkeeping.
 _CHANGEABLE = ("minutes", "steps", "patience", "save_minutes", "decoded_pairs")
 _STATE = "state.pt"
+#: How to start a training again.
+ANEW = "take another output folder to begin anew"
 _NUMBERS = ("step", "epoch", "minutes", "tokens")
 _MEASURED = ("learning_rate", "loss", "tokens_per_second")
 _JUDGED = ("loss", "token_accuracy", "sequence_accuracy", "top_1")
@@ -121,18 +123,10 @@ class Folder:
         """Read the last saved state. Raises ValueError if it is another training's."""
         stored = read_training(self.path)
         before = TrainConfig.from_json(stored["config"]).to_json()
-        for name, value in self._config.items():
-            if name not in _CHANGEABLE and before[name] != value:
-                raise ValueError(
-                    f"{name} is {value!r}, but {self.path} holds a training with "
-                    f"{before[name]!r}: take another output folder to begin anew"
-                )
-        for name, own, words in (
-            ("data", self._data.fingerprint, "on other data"),
-            ("start", self._start, "that began with other weights: start must be those"),
-        ):
-            if stored.get(name) != own:
-                raise ValueError(f"{self.path} holds a training {words}")
+        kept = {name: each for name, each in self._config.items() if name not in _CHANGEABLE}
+        settings = {**kept, "data": self._data.fingerprint, "start": self._start}
+        holds = f"{self.path} holds a training"
+        check_same(settings, {**before, **stored}, holds, ANEW)
         return stored
 
     def open_logs(self, step_count: int) -> None:
