@@ -12,10 +12,6 @@ from tests.refusals import refused
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 
 
-def test_bundled_names_are_product_and_retro() -> None:
-    assert bundled_names() == ("product", "retro")
-
-
 def test_bundled_name_is_preferred_to_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,13 +70,3 @@ def test_exact_beams_take_fewer_passes_with_few_more_nodes(beam_size: int) -> No
     assert [result.predictions for result in exact] == [r.predictions for r in standard]
     assert exact.statistics.query_calls < 0.45 * standard.statistics.query_calls
     assert exact.statistics.nodes < 1.2 * standard.statistics.nodes
-
-
-def test_wide_beams_draft_on_the_cpu_only_on_request() -> None:
-    model = load("retro")
-    drafted = {
-        options: model.predict(["CC(=O)OCC"], n_best=11, **dict(options)).statistics.drafted_tokens
-        for options in [(), (("drafter", "tree"),), (("node_budget", 30),)]
-    }
-    assert [count > 0 for count in drafted.values()] == [False, True, True]
-    assert model.predict(["CC(=O)OCC"], n_best=3).statistics.drafted_tokens > 0

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError
-from molspec.text import Vocabulary
 from tests.refusals import refused
 
 NAME = "decoder.layers.1.cross_attention.key.weight"
@@ -41,24 +40,6 @@ def test_error_names_invalid_weight(
     refused(CheckpointError, message, replace, checkpoint, weights=present)
 
 
-def test_vocabulary_size_must_match_embedding(checkpoint: Checkpoint) -> None:
-    larger = Vocabulary((*checkpoint.vocabulary.tokens, "N"), unk_id=3)
-    with pytest.raises(
-        CheckpointError, match=r"^the vocabulary has 8 tokens, but the source embedding has 7 rows$"
-    ):
-        replace(checkpoint, vocabulary=larger)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_to_rounds_every_weight(checkpoint: Checkpoint, dtype: str) -> None:
-    rounded = checkpoint.to(dtype)
-    assert rounded.dtype == dtype
-    assert (rounded.spec, rounded.vocabulary) == (checkpoint.spec, checkpoint.vocabulary)
-    assert (rounded.ngram, rounded.card) == (checkpoint.ngram, checkpoint.card)
-    for name, weight in checkpoint.weights.items():
-        assert torch.equal(rounded.weights[name], weight.to(getattr(torch, dtype)))
-
-
 def test_to_keeps_rotations(checkpoint: Checkpoint) -> None:
     spec = replace(checkpoint.spec, rotary_columns=4)
     turned = {**checkpoint.weights, "rotary": torch.rand(spec.max_positions, 4)}
@@ -86,7 +67,3 @@ def test_fingerprint_changes_with_weights_but_not_with_card(checkpoint: Checkpoi
         checkpoint.to("float16"),
     )
     assert len({variant.fingerprint() for variant in (checkpoint, *changed)}) == 5
-
-
-def test_unknown_task_is_refused(checkpoint: Checkpoint) -> None:
-    refused(CheckpointError, "task is 'both'", replace, checkpoint, task="both")  # type: ignore[arg-type]

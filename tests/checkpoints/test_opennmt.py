@@ -75,13 +75,6 @@ def test_classes_of_the_source_are_read(save: Any, monkeypatch: pytest.MonkeyPat
         assert reader.source(query).token_ids == expected
 
 
-def test_old_norm_keeps_its_form(save: Any) -> None:
-    model = OpenNMT("0.4.1", shared=True)
-    checkpoint = read(save(model))
-    assert (checkpoint.spec.norm_kind, checkpoint.spec.norm_eps) == ("std", 1e-6)
-    assert torch.equal(checkpoint.weights["encoder.norm.weight"], model.encoder.layer_norm.a_2)
-
-
 def test_reads_model_without_biases(save: Any) -> None:
     model = OpenNMT("3.5", shared=True, bias=False)
     checkpoint = read(save(model))

@@ -85,8 +85,9 @@ def test_compile_reads_torch_transformers(variant: str) -> None:
 
 def test_compile_measures_settings_outside_the_layers() -> None:
     module = ScaledTransformer(seed=14)
-    engine = check(module, max_positions=40)
-    assert engine.spec.positions == "learned"
+    engine = check(module)  # with as many positions as the module has
+    assert (engine.spec.positions, engine.spec.max_positions) == ("learned", 40)
+    assert compile(module, max_positions=2).spec.max_positions == 2
     message = r"^max_positions is 41: the module itself fails there, .*; max_positions=40 is the "
     refused(message, compile, module, max_positions=41)
 
@@ -401,20 +402,6 @@ def test_errors_name_source_ids_out_of_range(drafter: str) -> None:
             ValueError, match=rf"^source_ids\[1\] holds {token_id}: expected source ids, 0 to 14$"
         ):
             decode(engine, sources, max_length=8, drafter=drafter, **IDS)
-
-
-def test_a_module_with_few_positions_needs_no_argument() -> None:
-    module = PlainTransformer(seed=14)
-    module.positions = module.positions[:40].clone()
-    engine = compile(module)
-    assert engine.spec.max_positions == 40
-    with pytest.raises(ValueError, match=r"max_positions is 41: .*max_positions=40 is the longest"):
-        compile(module, max_positions=41)
-
-
-def test_compile_accepts_few_positions() -> None:
-    engine = compile(PlainTransformer(seed=14), max_positions=2)
-    assert engine.spec.max_positions == 2
 
 
 def test_random_numbers_stay_the_callers() -> None:

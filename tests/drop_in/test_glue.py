@@ -268,9 +268,10 @@ def test_masks_that_are_ignored_are_named_and_not_needed(
         decode(functions, PAIR, batch_size=1, **IDS, **options)
 
 
-def test_models_of_one_source_are_tested_too() -> None:
-    model = plain().train()
-    model.transformer.encoder.eval()
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_models_of_one_source_are_tested_too(part: str) -> None:
+    model = plain()
+    model.transformer.get_submodule(part).train()
 
     def encode(ids: Tensor) -> Tensor:
         (source,) = ids
@@ -329,17 +330,15 @@ class Annotated(nn.Module):
         return self.inner.next_token_classifier(hidden).log_softmax(dim=-1)
 
 
-def annotated(**changes: Any) -> tuple[Callable[..., Any], ...]:
+def annotated() -> tuple[Callable[..., Any], ...]:
     model = Annotated()
-    generator = changes.get("generator", model.generator)
-    memory_mask = changes.get("memory_mask", lambda padding: ~padding[:, None])
 
     def encode(ids: Tensor) -> Tensor:
         return model.encode(ids, (ids != PAD)[:, None])
 
     def decode_rows(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
         subsequent = torch.ones(1, ids.shape[1], ids.shape[1], dtype=torch.bool).tril()
-        return generator(model.decode(memory, memory_mask(padding), ids, subsequent))
+        return model.generator(model.decode(memory, ~padding[:, None], ids, subsequent))
 
     return encode, decode_rows
 

@@ -68,21 +68,13 @@ def test_spellings_are_added_while_the_first_answer_is_improbable(model: Model) 
         )
         nodes += expected.statistics.nodes
     assert found.statistics.nodes == nodes
-    most = model.predict(QUERIES, augmentations=4, **options).statistics
-    least = model.predict(QUERIES, **options).statistics
-    assert least.queries < found.statistics.queries < most.queries
-
-
-def test_extreme_thresholds_use_every_spelling_or_one(model: Model) -> None:
-    options = {"n_best": 3, "max_length": 20}
     every = model.predict(QUERIES, augmentations=4, **options)
-    unsure = model.predict(QUERIES, augmentations=4, augment_below=1, **options)
-    assert unsure == every
-    assert unsure.statistics.nodes == every.statistics.nodes
     one = model.predict(QUERIES, merge_duplicates=True, **options)
-    sure = model.predict(QUERIES, augmentations=4, augment_below=1e-300, **options)
-    assert sure == one
-    assert sure.statistics.nodes == one.statistics.nodes
+    assert one.statistics.queries < found.statistics.queries < every.statistics.queries
+    for below, same in ((1, every), (1e-300, one)):
+        extreme = model.predict(QUERIES, augmentations=4, augment_below=below, **options)
+        assert extreme == same
+        assert extreme.statistics.nodes == same.statistics.nodes
 
 
 def test_a_wider_beam_begins_with_the_canonical_spelling() -> None:

@@ -61,11 +61,3 @@ def test_error_names_the_character_and_its_position(smiles: str, message: str) -
     with pytest.raises(TokenizationError) as caught:
         tokenize(smiles)
     assert str(caught.value) == message
-
-
-def test_the_error_is_a_value_error() -> None:
-    assert issubclass(TokenizationError, ValueError)
-
-
-def test_empty_text_has_no_tokens() -> None:
-    assert tokenize("") == []

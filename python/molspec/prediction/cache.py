@@ -148,11 +148,10 @@ class AnswerCache:
         check_several("queries", queries)
         config = model.decode_config(options)
         queries = list(queries)
-        deciding = config.deciding
-        if deciding is None:
+        if not config.is_told:
             self.misses += len(queries)
             return list(model.predict_stream(queries, config))
-        settings = _settings_digest(deciding)
+        settings = _settings_digest(config)
         keys = [_key(model, query, config.canonical_queries, settings) for query in queries]
         found = self._found(set(keys))
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in found}

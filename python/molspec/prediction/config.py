@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,13 +64,10 @@ class DecodeConfig:
         return Strategy(plan.search, plan.build(context, batch_size))
 
     @property
-    def deciding(self) -> DecodeConfig | None:
-        """The part that decides answers; None if a drafter of any kind is part of it."""
-        if self.options.drafts_decide:
-            known = isinstance(self.options.drafter, str | Drafting | OwnDraft | None)
-            return self if known else None
-        unset: dict[str, Any] = dict.fromkeys(("drafter", *DRAFT_COUNTS))
-        return replace(self, options=changed(self.options, batch_size=1, **unset))
+    def is_told(self) -> bool:
+        """Whether `answer_settings` say all that decides answers: not of a drafter of any kind."""
+        known = isinstance(self.options.drafter, str | Drafting | OwnDraft | None)
+        return known or not self.options.drafts_decide
 
     def settings(self, model: str) -> dict[str, Any]:
         """Settings of answers and costs as JSON values, with resolved defaults.
@@ -78,28 +75,31 @@ class DecodeConfig:
         An evaluation resumes if they are equal. model: the model's name.
         """
         # The drafter comes after the batch size, on which it may depend.
-        replaced, options = ("drafter", *DRAFT_COUNTS), self.options
+        return {**self._settings(model), "drafter": _described(self.drafter)}
+
+    def answer_settings(self, model: str) -> dict[str, Any]:
+        """The part of `settings` that decides answers: a job of predictions resumes by it."""
+        if self.options.drafts_decide:
+            return self.settings(model)
+        settings = self._settings(model)
+        del settings["batch_size"]
+        return settings
+
+    def _settings(self, model: str) -> dict[str, Any]:
         values = {
             each.name: value
-            for each in fields(options)
-            if (value := getattr(options, each.name)) != each.default or each.name not in _LATER
-            if each.name not in replaced
+            for each in fields(self.options)
+            if (value := getattr(self.options, each.name)) != each.default
+            or each.name not in _LATER
+            if each.name not in ("drafter", *DRAFT_COUNTS)
         }
         return {
             **model_settings(model, self.identity),
             **values,
             "canonical_queries": self.canonical_queries,
-            "beam": options.search,
-            "beam_size": options.width,
-            "drafter": _described(self.drafter),
+            "beam": self.options.search,
+            "beam_size": self.options.width,
         }
-
-    def answer_settings(self, model: str) -> dict[str, Any]:
-        """The part of `settings` that decides answers: a job of predictions resumes by it."""
-        settings = (self.deciding or self).settings(model)
-        if not self.options.drafts_decide:
-            del settings["batch_size"], settings["drafter"]
-        return settings
 
 
 @lru_cache(256)
