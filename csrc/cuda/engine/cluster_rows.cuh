@@ -234,7 +234,7 @@ struct ClusterRows {
       for (int to = 0; to < kClusterBlocks; ++to)
         store_remote(&shared().pairs[row_of(own)][pair], to, word);
     }
-    if (keeps) {
+    if (norm.weight && keeps) {
       __syncthreads();  // all warps of a row have read it
       if (sends) place = value;
     }

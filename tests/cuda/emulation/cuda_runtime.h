@@ -1,6 +1,7 @@
 // Emulates in plain C++ the part of CUDA that the kernels and launchers of csrc/cuda use, with one
 // fiber for each thread. Blocks run one after the other, those of a cluster together. Their threads
-// run in random order between barriers, so code that lacks a barrier fails here as it may on a GPU.
+// run in random order between barriers, and some warps far ahead of others, so code that lacks a
+// barrier fails here as it may on a GPU.
 //
 // A barrier that not every thread reaches is an error. A warp always has all its lanes. Time,
 // caches, alignment and two blocks at once are not emulated, except those of a cluster.
@@ -19,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -130,18 +132,30 @@ __attribute__((noinline)) inline void resume(int index) {
   setcontext(&fiber.entry);
 }
 
+// Calls use(i) for `size` fibers from `first` on, in a random order.
+template <typename Use>
+void for_each_of(int first, int size, Use use) {
+  int at = static_cast<int>(machine.order() % static_cast<unsigned>(size));
+  int step = at | 1;
+  while (std::gcd(step, size) > 1) step += 2;
+  for (int i = 0; i < size; ++i) {
+    use(first + at);
+    at = (at + step) % size;
+  }
+}
+
 // Returns the turn that ends when all have arrived.
 inline int arrive(Barrier& barrier) {
   const int turn = barrier.turn;
   if (++barrier.arrived < barrier.size) return turn;
   barrier.arrived = 0;
   ++barrier.turn;
-  for (int i = barrier.first; i < barrier.first + barrier.size; ++i) {
+  for_each_of(barrier.first, barrier.size, [&](int i) {
     Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
-    if (fiber.waits_for != &barrier) continue;
+    if (fiber.waits_for != &barrier) return;
     fiber.waits_for = nullptr;
     machine.ready.push_back(i);
-  }
+  });
   return turn;
 }
 
@@ -159,21 +173,21 @@ inline void prepare(int threads) {
     machine.fibers.back()->stack.reset(new char[kStack]);  // not cleared: most is never used
   }
   machine.ready.clear();
-  for (int i = 0; i < threads; ++i) {
+  for_each_of(0, threads, [](int i) {
     Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
     const bool ended = fiber.done;
     fiber.done = false;
     fiber.barriers = fiber.exchanges = 0;
     fiber.waits_for = nullptr;
     machine.ready.push_back(i);
-    if (fiber.entered && ended) continue;
+    if (fiber.entered && ended) return;
     fiber.entered = false;
     getcontext(&fiber.entry);
     fiber.entry.uc_stack.ss_sp = fiber.stack.get();
     fiber.entry.uc_stack.ss_size = kStack;
     fiber.entry.uc_link = nullptr;
     makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&enter), 0);
-  }
+  });
   machine.barriers.clear();
   for (int i = 0; i < machine.cluster; ++i)
     machine.barriers.push_back({i * machine.block_threads, machine.block_threads, 0, 0});
@@ -187,10 +201,12 @@ inline void prepare(int threads) {
 inline bool run_block(int threads) {
   prepare(threads);
   int done = 0;
+  constexpr unsigned kTurns = 64;
   while (!machine.ready.empty()) {
-    const size_t chosen = machine.order() % machine.ready.size();
-    const int index = machine.ready[chosen];
-    machine.ready[chosen] = machine.ready.back();
+    // The last that became ready, so that a warp runs far ahead of the others; at times any.
+    if (machine.order() % kTurns == 0)
+      std::swap(machine.ready[machine.order() % machine.ready.size()], machine.ready.back());
+    const int index = machine.ready.back();
     machine.ready.pop_back();
     resume(index);
     done += machine.fibers[static_cast<size_t>(index)]->done;
