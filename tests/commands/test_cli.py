@@ -68,15 +68,6 @@ def write_table(folder: Path) -> Path:
     return table
 
 
-def test_evaluate_prints_a_readable_summary(run: Run, loaded: Loaded, tmp_path: Path) -> None:
-    assert run("evaluate", str(write_table(tmp_path)), "--model", "retro") == 0
-    out, err = run.out, run.err
-    assert "retro, cpu, float32" in out
-    assert "src -> tgt" in out
-    assert "1             50.0 %     9.5 to 90.5             3" in out
-    assert err == ("molspec: 1 of 3 targets are not molecules to RDKit: not counted for accuracy\n")
-
-
 def test_evaluate_writes_json(run: Run, loaded: Loaded, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
     columns = ("--query-column", "b", "--target-column", "a", "--offset", "1", "--limit", "2")
@@ -92,15 +83,17 @@ def test_evaluate_writes_json(run: Run, loaded: Loaded, tmp_path: Path) -> None:
 def test_evaluate_counts_failed_queries_and_gives_status_1(
     run: Run, loaded: Loaded, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.tsv").write_text("query\ttarget\nCX\tC\nCN\tCN\n")
-    output = tmp_path / "out.jsonl"
+    table, output = tmp_path / "a.tsv", tmp_path / "out.jsonl"
+    table.write_text("query\ttarget\nCX\tC\nCN\tCN\nCCO\tC(\n")
     for _ in range(2):  # the second run reads its results from the file
-        assert run("evaluate", str(tmp_path / "a.tsv"), "--output", str(output)) == 1
+        assert run("evaluate", str(table), "--output", str(output), "-m", "retro") == 1
         out, err = run.out, run.err
-        assert "2; 1 failed; every target is a molecule" in out
-        assert "1             50.0 %     9.5 to 90.5             1" in out
-        assert err == ""
-    assert len(output.read_text().splitlines()) == 3
+        assert "retro, cpu, float32" in out
+        assert "query -> target" in out
+        assert "3; 1 failed; 1 with a target that is not a molecule" in out
+        assert "1             50.0 %     9.5 to 90.5             2" in out
+        assert err.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
+    assert len(output.read_text().splitlines()) == 4
 
 
 def test_score_writes_the_log_probs_of_targets(run: Run, tmp_path: Path) -> None:

@@ -129,27 +129,6 @@ def test_failed_query_has_no_counts() -> None:
     assert result.statistics == QueryStatistics()
 
 
-def test_batch_size_changes_only_times(tmp_path: Path) -> None:
-    answers = tiny.model().predict(tiny.QUERIES, n_best=3, max_length=20)
-    rows = [(r.query, r.predictions[index % 3].smiles) for index, r in enumerate(answers)]
-    table = PairTable(write_table(tmp_path / "a.tsv", [*rows, ("C(", "C")]))
-    summaries = []
-    for batch_size in (1, 4):
-        options = PredictOptions(n_best=3, max_length=20, batch_size=batch_size)
-        evaluation = Evaluation(Settings(table, "tiny", tiny.model().decode_config(options)))
-        records = list(evaluation.run(tiny.model()))
-        assert [record.found_at for record in records[:-1]] == [
-            None
-            if record.target_canonical is None
-            else [answer.canonical for answer in record.predictions].index(record.target_canonical)
-            for record in records[:-1]
-        ]
-        values = evaluation.summary.to_json()
-        summaries.append({name: value for name, value in values.items() if "second" not in name})
-    assert summaries[0] == summaries[1]
-    assert summaries[0]["failed"] == 1
-
-
 def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
     """A target may be found at any rank, and the report names the options of the samples."""
     options = PredictOptions(samples=6, temperature=4, seed=2, max_length=12)

@@ -92,15 +92,6 @@ def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
     assert last > 2 * len(QUERIES)
 
 
-def test_finished_job_answers_no_query_again(folder: Path) -> None:
-    run(open_file(folder))
-    before = content(folder)
-    file = open_file(folder)
-    assert list(file.rest(iter(QUERIES))) == []
-    assert file.is_whole
-    assert content(folder) == before
-
-
 @pytest.mark.parametrize("form", ["csv", "html"])
 def test_finished_job_resumes_with_further_queries(tmp_path: Path, folder: Path, form: str) -> None:
     for end in (1, 2, 4, 5):
