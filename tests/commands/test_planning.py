@@ -54,14 +54,15 @@ class TestWithSyntheseus:
         ):
             assert expected in shown
 
-    @pytest.mark.parametrize("count", ["1", "2"])
-    def test_wrong_arguments_are_one_line(self, run: Run, tmp_path: Path, count: str) -> None:
+    def test_wrong_arguments_are_one_line(self, run: Run, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("no answers\n" * 100)
-        job = ("plan", TARGETS[3], *SEARCH, *LIMITS, "--processes", count)
-        assert run(*job, "--cache", str(tmp_path / "notes.txt")) == 2
-        assert "expected a file of answers" in run.err
+        job = ("plan", TARGETS[3], *SEARCH, *LIMITS)
+        for count in ("1", "2"):
+            cache = ("--cache", str(tmp_path / "notes.txt"), "--processes", count)
+            assert run(*job, *cache) == 2
+            assert "expected a file of answers" in run.err
         assert run(*job, "-m", "product") == 2
-        assert "model is 'product': expected one of task 'retro'" in run.err
+        assert "model is 'product'" in run.err
 
     def test_a_job_resumes_with_an_added_target(self, run: Run, tmp_path: Path) -> None:
         targets, plans = tmp_path / "targets.smi", tmp_path / "plans.jsonl"

@@ -115,8 +115,8 @@ def test_resuming_with_other_options_or_reactions_is_refused(
     output, changed = tmp_path / "out", tmp_path / "files.smi"
     stop_early(files, output, monkeypatch)
     refused("options is .*'seed': 1.*holds a preparation with", run, files, output, seed=1)
+    lines = files["files"][0].read_text().split("\n")
     for count in (3, 24):
-        lines = files["files"][0].read_text().split("\n")
         changed.write_text("\n".join([*lines[:count], "CCO>>CC=O", *lines[count + 1 :]][:24]))
         other = {**files, "files": [changed]}
-        refused(rf"other reactions \(.*made.jsonl, line {count + 2}", run, other, output)
+        refused("^contents is .*holds a preparation with", run, other, output)

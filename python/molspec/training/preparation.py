@@ -24,7 +24,7 @@ from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
 from molspec.training.pairs import Made, has_spare, make_pairs, product_alone
 from molspec.training.prepared import SPLITS, EncodedPairs, Prepared
-from molspec.training.progress import Stages, check_output
+from molspec.training.progress import Stages, check_output, digest
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Sieve
 
@@ -94,8 +94,11 @@ def prepare(
         return done
     # Other versions may make other pairs from the same reactions.
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
-    judged_by = {"judge": None if judge is None else judge.name}
-    progress = Stages(output, {**versions, **settings, **judged_by})
+    decided_by = {
+        "judge": None if judge is None else judge.name,
+        "contents": [digest(Path(file)) for group in groups.values() for file in group],
+    }
+    progress = Stages(output, {**versions, **settings, **decided_by})
     excluded = _products(progress, exclude, options)
     made = Sieve(options.max_tokens, excluded)
     for name, group, words, share in (

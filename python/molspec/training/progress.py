@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,13 +17,22 @@ from molspec.training.reactions import Row
 _Item = TypeVar("_Item")
 
 
-def _record(value: Any) -> tuple[Any, Any]:
-    key, result = value
-    return key, result
+def _same(value: Any) -> Any:
+    return value
 
 
-#: An item's key and its result, as JSON values.
-_RECORDS: Kind[tuple[Any, Any]] = Kind("a preparation", _record, list)
+#: Results as JSON values.
+_RECORDS: Kind[Any] = Kind("a preparation", _same, _same)
+_BLOCK = 1 << 20
+
+
+def digest(file: Path) -> str:
+    """32 hexadecimal digits of a file's bytes."""
+    made = blake2b(digest_size=16)
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            made.update(block)
+    return made.hexdigest()
 
 
 def check_output(output: Path) -> None:
@@ -37,7 +47,7 @@ def check_output(output: Path) -> None:
 class Stages:
     """A file for each stage, in the folder `unfinished` of `output`, until all is done.
 
-    settings: that decide the results, as JSON values.
+    settings: that decide the results and their items, as JSON values.
     """
 
     def __init__(self, output: Path, settings: Mapping[str, Any]) -> None:
@@ -50,30 +60,20 @@ class Stages:
         name: str,
         items: Iterable[_Item],
         work: Callable[[Iterator[_Item]], Iterable[Any]],
-        key: Callable[[_Item], Any],
     ) -> Iterator[tuple[_Item, Any]]:
         """Yield each item with its result, a JSON value: first the recorded ones, then new ones.
 
-        `work` makes results; `key` returns an item's key, as JSON values.
-
-        Raises ValueError if the records have other settings or items, OSError if they cannot be
-        read or written.
+        Raises ValueError if the records have other settings, OSError if they cannot be read or
+        written.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{name}.jsonl"
-        journal = Journal(path, self._settings, _RECORDS)
+        journal = Journal(self.folder / f"{name}.jsonl", self._settings, _RECORDS)
         rest = iter(items)
-        for number, (found, result) in enumerate(journal.records(), start=2):
-            item = next(rest, None)
-            if item is None or found != key(item):
-                raise ValueError(
-                    f"output is {self.output}: it was begun with other reactions ({path}, line "
-                    f"{number}): take another folder to begin anew"
-                )
+        for result, item in zip(journal.records(), rest, strict=False):
             yield item, result
         with journal.appending() as append:
             for item, result in beside(rest, work):
-                append((key(item), result))
+                append(result)
                 yield item, result
 
     def make(
@@ -85,8 +85,7 @@ class Stages:
             for made in work(rows):
                 yield [made.split, made.product, made.pairs, made.reason]
 
-        found = self.stage(name, rows, outcomes, lambda row: [*vars(row).values()])
-        for row, (split, product, pairs, reason) in found:
+        for row, (split, product, pairs, reason) in self.stage(name, rows, outcomes):
             yield Made(row, split, product, [(source, target) for source, target in pairs], reason)
 
     def discard(self) -> None:

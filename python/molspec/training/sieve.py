@@ -61,7 +61,7 @@ class Sieve:
         def score(rows: Iterator[Made]) -> Iterable[float | None]:
             return judge.log_probs(row.pairs[0] for row in rows)
 
-        judged = progress.stage("judged", rows, score, lambda row: list(row.pairs[0]))
+        judged = progress.stage("judged", rows, score)
         nats: list[float] = []
         for row, log_prob in counted(judged, "reactions judged", lambda: len(rows)):
             nats.append(math.inf if log_prob is None else -log_prob)
