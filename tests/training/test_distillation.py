@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,49 +33,53 @@ def data_of(table: EncodedPairs, validation: EncodedPairs) -> Prepared:
     return Prepared(tiny.VOCABULARY, table, validation, description)
 
 
-def of_model(fingerprint: str) -> SimpleNamespace:
-    """The context of a model that has this fingerprint without its drafters."""
-    return SimpleNamespace(model=fingerprint)
+@dataclass
+class Teacher:
+    """A model that answers a source as `answer` says; with None, it does not."""
+
+    answer: Callable[[str], str | None]
+    fingerprint: str = "1"
+    vocabulary: Vocabulary = tiny.VOCABULARY
+    finished: bool = True
+    task: str | None = None
+    aligned: bool = False
+
+    @property
+    def context(self) -> SimpleNamespace:
+        return SimpleNamespace(model=self.fingerprint)
+
+    def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
+        assert options == PredictOptions(canonical_queries=False)
+        for text in texts:
+            answer = self.answer(text)
+            found = () if answer is None else (Prediction(answer, 0.0, finished=self.finished),)
+            yield Result(text, found)
 
 
-def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def teacher(answer: str, fingerprint: str = "1", **fields: Any) -> Any:
+    return Teacher(lambda _: answer, fingerprint, **fields)
+
+
+def test_interrupted_distillation_resumes(tmp_path: Path) -> None:
     table = answers()
-    data = data_of(table, table.spread(2))
-    total = len(table) + 2
+    data, total = data_of(table, table.spread(2)), len(table) + 2
     queries: list[str] = []
 
-    @dataclass
-    class Reverse:
-        """Predicts the reversed source, or nothing."""
+    def reverse(text: str) -> str | None:
+        if len(queries) == 4 and not stopped:
+            raise KeyboardInterrupt
+        queries.append(text)
+        return None if text == "N" else text[::-1]
 
-        context: Any
-        vocabulary: Vocabulary
-        task: str | None = None
-        aligned: bool = False
+    def run(**fields: Any) -> Prepared:
+        return distil(data, Teacher(reverse, **fields), "reverse", tmp_path, 10**6)  # type: ignore[arg-type]
 
-        def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
-            assert options == PredictOptions(canonical_queries=False)
-            for text in texts:
-                queries.append(text)
-                yield Result(text, () if text == "N" else (Prediction(text[::-1], 0.0),))
-
-    def all_texts(
-        texts: Iterator[str | None], unit: str, count: Callable[[], int], done: int
-    ) -> Iterator[str | None]:
-        assert (unit, count(), done) == ("answers", total, len(queries))
-        return texts
-
-    def first_four(texts: Iterator[str | None], *_: object) -> Iterator[str | None]:
-        return islice(texts, 4)
-
-    def run(counted: Callable[..., Any], **fields: Any) -> Prepared:
-        monkeypatch.setattr("molspec.training.distillation.counted", counted)
-        model: Any = Reverse(**{"context": of_model("1"), "vocabulary": tiny.VOCABULARY, **fields})
-        return distil(data, model, "reverse", tmp_path, 10**6)
-
-    refused("zip", run, first_four)
+    stopped = False
+    with pytest.raises(KeyboardInterrupt):
+        run()
     assert not (tmp_path / "prepared.json").exists()
-    distilled = run(all_texts)
+    stopped = True
+    distilled = run()
     assert len(queries) == total  # no query is repeated
     assert len(distilled.train) == len(table) - 1
     assert distilled.train.pairs()[0][1] == table.pairs()[0][0][::-1]
@@ -86,10 +89,10 @@ def test_interrupted_distillation_resumes(tmp_path: Path, monkeypatch: pytest.Mo
     read = prepared.read(tmp_path)
     assert read.fingerprint == distilled.fingerprint
     assert read.description["teacher"] == "reverse, 1"
-    refused("teacher is '2', but", run, all_texts, context=of_model("2"))
+    refused("teacher is '2', but", run, fingerprint="2")
     extended = replace(tiny.VOCABULARY, tokens=(*tiny.VOCABULARY.tokens, "Xx"))
-    refused("reverse has another vocabulary than the data", run, all_texts, vocabulary=extended)
-    refused("reverse is a model of the task 'product'", run, all_texts, task="product")
+    refused("reverse has another vocabulary than the data", run, vocabulary=extended)
+    refused("reverse is a model of the task 'product'", run, task="product")
 
 
 def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> None:
@@ -99,7 +102,7 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
     validation = EncodedPairs.pack([(encode("CCO"), encode("OCC"))])
     data = data_of(table, validation)
     for name, answer in (("recorded", "OCC"), ("other", "CN")):
-        model: Any = Constant(of_model(name), tiny.VOCABULARY, answer)
+        model = teacher(answer, name)
         folder = tmp_path / name
         distilled = distil(data, model, name, folder, 10)
         others = [(encode("CO"), encode(answer))]
@@ -108,16 +111,15 @@ def test_answers_that_make_a_validation_pair_are_left_out(tmp_path: Path) -> Non
         assert distilled.validation.pairs() == [(encode("CCO"), encode(answer))]
         assert distilled.description["train"]["pairs"] == len(distilled.train)
         assert distilled.description["train"]["reactions"] == len(distilled.train)
-    unfinished: Any = Constant(of_model("cut"), tiny.VOCABULARY, "CN", finished=False)
-    with pytest.raises(ValueError, match=r"^cut, cut finished 0 of 3 answers, which leave no pair"):
-        distil(data, unfinished, "cut", tmp_path / "cut", 10)
+    unfinished = teacher("CN", "cut", finished=False)
+    refused("^cut, cut finished 0 of 3", distil, data, unfinished, "cut", tmp_path / "cut", 10)
 
 
 def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
     """Data that are the model's answers already are written again, without a journal."""
     table = answers()
     data = data_of(table, table.spread(2))
-    model: Any = Constant(of_model("1"), tiny.VOCABULARY, "CC")
+    model = teacher("CC")
     prepared_folder, first, second = (tmp_path / name for name in ("prepared", "first", "second"))
     prepared_folder.mkdir()
     prepared.write(data, prepared_folder)
@@ -134,25 +136,9 @@ def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
         (distilled, 1, first),
         (distilled, 1, prepared_folder),
     ):
-        with pytest.raises(ValueError, match=f"output is {output}: it has other prepared data"):
-            distil(source, model, "one", output, pairs)
+        message = f"output is {output}: it has other prepared data"
+        refused(message, distil, source, model, "one", output, pairs)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-
-
-@dataclass
-class Constant:
-    """Predicts the same answer for every source."""
-
-    context: Any
-    vocabulary: Vocabulary
-    answer: str
-    finished: bool = True
-    task: str | None = None
-    aligned: bool = False
-
-    def predict_stream(self, texts: Iterable[str], options: PredictOptions) -> Iterator[Result]:
-        answer = Prediction(self.answer, 0.0, finished=self.finished)
-        return (Result(text, (answer,)) for text in texts)
 
 
 def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: Run) -> None:

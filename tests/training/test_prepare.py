@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,43 +145,42 @@ def test_workers_do_not_change_the_result(file: Path, prepared: Prepared, tmp_pa
             assert torch.equal(getattr(getattr(again, split), name), expected)
 
 
-def test_a_row_that_kills_its_workers_is_rejected(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
+    """Lets a row kill the process that makes its pairs."""
     make = preparation.make_pairs
 
-    def killing(row: Row, **options: Any) -> Made:
-        if row.number == 7:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return make(row, **options)
+    def kill_at(file: str, number: int) -> None:
+        def killed(row: Row, **options: Any) -> Made:
+            if (row.file, row.number) == (file, number):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return make(row, **options)
 
-    monkeypatch.setattr(preparation, "make_pairs", killing)
+        monkeypatch.setattr(preparation, "make_pairs", killed)
+
+    return kill_at
+
+
+def test_a_row_that_kills_its_workers_is_rejected(
+    file: Path, tmp_path: Path, killing: Callable[[str, int], None]
+) -> None:
+    killing(file.name, 7)
     counts = prepare([file], tmp_path / "out", replace(RETRO, workers=2)).description
     assert counts["rejected"][DIED] == 1
     assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 59
 
 
 def test_excluded_row_that_kills_workers_is_an_error(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, tmp_path: Path, killing: Callable[[str, int], None]
 ) -> None:
     """If workers die of an excluded row, its product is unknown and might be trained on."""
-    make = preparation.make_pairs
-
-    def killing(row: Row, **options: Any) -> Made:
-        if row.file == "test.smi" and row.number == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return make(row, **options)
-
     excluded = tmp_path / "test.smi"
-    reactions = [row.reaction for row in read_rows(file, None, "retro")][:3]
-    excluded.write_text("\n".join(reactions) + "\n", encoding="utf-8")
-    options = replace(RETRO, workers=2)
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation, "make_pairs", killing)
-        with pytest.raises(RuntimeError, match=r"^exclude has row 2 of test.smi: .* died three"):
-            prepare([file], tmp_path / "out", options, exclude=[excluded])
-    counts = prepare([file], tmp_path / "out", options, exclude=[excluded]).description
-    assert counts["excluded_products"] == 3
+    excluded.write_text("\n".join([row.reaction for row in read_rows(file, None, "retro")][:3]))
+    job = ([file], tmp_path / "out", replace(RETRO, workers=2))
+    killing("test.smi", 2)
+    refused(RuntimeError, "^exclude has row 2 of test.smi", prepare, *job, exclude=[excluded])
+    killing("", 0)
+    assert prepare(*job, exclude=[excluded]).description["excluded_products"] == 3
 
 
 def test_products_of_validation_and_excluded_files_are_rejected(file: Path, tmp_path: Path) -> None:
