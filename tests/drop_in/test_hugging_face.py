@@ -55,21 +55,6 @@ def greedy(request: pytest.FixtureRequest) -> tuple[Any, Tensor, list[list[int]]
     return model, source_ids, sequences, sums
 
 
-def test_a_prefix_is_that_of_generate(
-    greedy: tuple[Any, Tensor, list[list[int]], list[float]],
-) -> None:
-    model, source_ids, sequences, _ = greedy
-    prefix = [(sequences[0][0] + 7) % 20 + 5, sequences[0][0]]
-    begin = torch.tensor([[ids_of(model)["bos_id"], *prefix]] * len(source_ids))
-    generated = generate(model, source_ids, num_beams=1, decoder_input_ids=begin)
-    found = decode(
-        model, source_ids, max_length=MAX_LENGTH + 2, target_prefix=prefix, **ids_of(model)
-    )
-    for row, sequence in enumerate(generated.sequences[:, 1:].tolist()):
-        expected = cut_after_eos(sequence, model.config.eos_token_id)
-        assert found.sequences[row, 0, : len(expected)].tolist() == expected
-
-
 @pytest.mark.parametrize("drafter", ["none", "windows", "tree"])
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_speculative_greedy_equals_generate(

@@ -73,6 +73,8 @@ SETTINGS: tuple[tuple[dict[str, Any], list[dict[str, Any]]], ...] = (
     ({"max_length": 12}, [{"drafter": d} for d in ("none", "windows", Repeating(4))]),
     ({"n_best": 3, "max_length": 12}, [{"batch_size": 7}]),
     ({"n_best": 2, "max_length": 12}, []),
+    ({"n_best": 2, "max_length": 12, "target_prefix": "CC"}, []),
+    ({"n_best": 2, "max_length": 12, "target_prefix": "N"}, []),
     ({"n_best": 2, "max_length": 12, "augmentations": 2}, []),
     ({"n_best": 2, "max_length": 12, "augmentations": 2, "augment_below": 0.5}, []),
     (SAMPLES | {"temperature": 2}, [{"temperature": 2.0, "drafter": "none"}]),
@@ -88,7 +90,8 @@ SETTINGS: tuple[tuple[dict[str, Any], list[dict[str, Any]]], ...] = (
 def test_answers_are_shared_by_options_that_decide_the_same() -> None:
     cache, stored, asked = AnswerCache(), 0, 0
     drafting = replace(tiny.with_spec_drafter(2), canonical_queries=True)
-    for each in (Model(drafting), Model(drafting, "bfloat16"), model(2)):
+    other = replace(tiny.checkpoint(2), canonical_queries=True)
+    for each in (Model(drafting), Model(drafting, "bfloat16"), Model(other)):
         own = each.context.spec_drafter is not None
         for given, others in SETTINGS:
             if not own and isinstance(given.get("drafter"), SpecDraft):

@@ -22,17 +22,8 @@ def model() -> Model:
     return molspec.load("product", dtype="int8")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        PredictOptions(),
-        PredictOptions(3, augmentations=2),
-        PredictOptions(3, augmentations=3, augment_below=0.5),
-    ],
-)
-def test_answers_and_counts_equal_those_of_one_process(
-    model: Model, options: PredictOptions
-) -> None:
+def test_answers_and_counts_equal_those_of_one_process(model: Model) -> None:
+    options = PredictOptions(3, augmentations=3, augment_below=0.5)
     counts = [Statistics(), Statistics()]
     expected = list(model.predict_stream(QUERIES, options, counts[0]))
     found = list(model.predict_stream(iter(QUERIES), options, counts[1], processes=2))

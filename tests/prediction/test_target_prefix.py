@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from molspec import AnswerCache, Decoder, Model, PredictOptions, load
+from molspec import Decoder, Model, PredictOptions, load
 from molspec.prediction.results import Prediction, count_duplicates, merge_duplicates
 from molspec.text import canonicalise, other_spellings, spelt_alike
 from tests import tiny
@@ -144,20 +144,3 @@ def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> N
         refused(f"^{message}", each.predict, ["CCO"], target_prefix=value, max_length=4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="target_prefix is given with a target"):
         Decoder(model).submit("C", PredictOptions(target_prefix="C"), target="CC")
-
-
-def test_a_query_that_is_too_long_fails_alone(retro: Model) -> None:
-    too_long = "C" * (retro.spec.max_positions + 1)
-    results = retro.predict(["CCO", too_long], target_prefix="CO", max_length=9)
-    assert results[0].predictions
-    assert "tokens: expected at most" in str(results[1].error)
-
-
-def test_stored_answers_are_those_of_the_prefix(retro: Model) -> None:
-    cache = AnswerCache()
-    for target_prefix in (None, ANILINE, "CC(=O)Cl", ANILINE):
-        options = PredictOptions(target_prefix=target_prefix)
-        assert cache.predict(retro, QUERIES[:1], options) == list(
-            retro.predict_stream(QUERIES[:1], options)
-        )
-    assert (cache.hits, cache.misses) == (1, 3)
