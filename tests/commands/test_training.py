@@ -8,11 +8,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from molspec import checkpoints
+from molspec import checkpoints, load
 from molspec.checkpoints import bundled
 from molspec.commands import cli, training
 from molspec.common.console import UsageError
-from molspec.prediction.model import Model
 from molspec.training import sample
 from molspec.training.prepared import read
 from molspec.training.sample import CONFIG, FILE
@@ -98,15 +97,20 @@ def test_a_judge_filters_data_and_train_reads_several_folders(tmp_path: Path) ->
 
 
 def test_a_judge_scores_molecules_in_the_models_spelling() -> None:
-    """A canonical target, of a reaction without maps, is improbable to a model of aligned text."""
+    """A canonical target, of a reaction without maps, is improbable to a model of aligned text.
+
+    A target that maps aligned is judged as it is spelt.
+    """
     pair = ("CCNC(=O)c1ccccc1", "CCN.O=C(Cl)c1ccccc1")
-    (judged,) = training._judge("retro", "retro", 1).log_probs([pair])
-    model = Model(checkpoints.read(bundled.locate("retro")))
+    pairs = [(*pair, False), (*pair, True), (*pair, False)]
+    judged = list(training._judge("retro", "retro", 1).log_probs(pairs))
+    model = load("retro")
     plain, aligned = (
         model.log_probs([pair[0]], [pair[1]], aligned=each)[0].predictions[0].log_prob
         for each in (False, True)
     )
-    assert plain < aligned == judged
+    assert plain < aligned
+    assert judged == [aligned, plain, aligned]
 
 
 def test_average(tmp_path: Path) -> None:

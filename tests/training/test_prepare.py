@@ -267,11 +267,11 @@ def test_forward_task_has_reagents_in_the_source(file: Path, tmp_path: Path) -> 
 
 
 def test_judge_rejects_improbable_reactions(file: Path, prepared: Prepared, tmp_path: Path) -> None:
-    judged: list[tuple[str, str]] = []
+    judged: list[tuple[str, str, bool]] = []
 
-    def judge(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
-        for source, target in pairs:
-            judged.append((source, target))
+    def judge(pairs: Iterable[tuple[str, str, bool]]) -> Iterator[float | None]:
+        for pair in pairs:
+            judged.append(pair)
             yield {0: -2.01, 1: None}.get(len(judged) % 4, -2.0)
 
     options, vocabulary = replace(RETRO, max_nats=2.0), prepared.vocabulary
@@ -279,7 +279,7 @@ def test_judge_rejects_improbable_reactions(file: Path, prepared: Prepared, tmp_
     made = prepare([file], tmp_path / "out", options, vocabulary=vocabulary, judge=wise)
     before, after = (each.description for each in (prepared, made))
     assert len(judged) == before["train"]["reactions"] > 40
-    assert judged[0] == texts(prepared.train, prepared.vocabulary)[0]
+    assert judged[0] == (*texts(prepared.train, prepared.vocabulary)[0], True)
     unreadable, improbable = (len(judged) + 3) // 4, len(judged) // 4
     assert after["rejected"]["unreadable to the judge"] == unreadable
     assert after["rejected"]["more than 2 nats to the judge"] == improbable

@@ -34,8 +34,8 @@ def run(files: dict[str, list[Path]], output: Path, **options: Any) -> None:
     prepare(inputs.pop("files"), output, replace(OPTIONS, **options), judge=JUDGE, **inputs)
 
 
-def _log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
-    return (-len(source) / 17 if len(source) % 5 else None for source, _ in pairs)
+def _log_probs(pairs: Iterable[tuple[str, str, bool]]) -> Iterator[float | None]:
+    return (-len(source) / 17 if len(source) % 5 else None for source, *_ in pairs)
 
 
 JUDGE = Judge("by length", _log_probs)
@@ -54,13 +54,13 @@ def unbroken(files: dict[str, list[Path]], tmp_path: Path) -> dict[str, bytes]:
 def test_a_row_is_judged_once(files: dict[str, list[Path]], tmp_path: Path) -> None:
     judged: list[str] = []
 
-    def stopping(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
-        for source, target in pairs:
+    def stopping(pairs: Iterable[tuple[str, str, bool]]) -> Iterator[float | None]:
+        for source, *others in pairs:
             if len(judged) == 7:
                 judged.append("")
                 raise Stop
             judged.append(source)
-            yield from _log_probs([(source, target)])
+            yield from _log_probs([(source, *others)])
 
     judge = Judge("by length", stopping)
     inputs = dict(files)

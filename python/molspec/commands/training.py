@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -231,18 +232,21 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
 
 def _judge(name: str, task: str, threads: int) -> Judge:
     from molspec.engine.ops import set_num_threads
-    from molspec.prediction.model import Model
+    from molspec.prediction.model import Model, runs_in
     from molspec.training.sieve import Judge
 
     checkpoint = read_model(name)
     if checkpoint.task not in (None, task):
         raise ValueError(f"judge is a model of the task {checkpoint.task!r}: expected {task!r}")
     set_num_threads(threads)
-    model = Model(checkpoint)
+    model = Model(checkpoint, runs_in([checkpoint], "cpu"))
 
-    def log_probs(pairs: Iterable[tuple[str, str]]) -> Iterator[float | None]:
-        for result in model.log_probs_stream(pairs, canonical_queries=False):
-            yield result.predictions[0].log_prob if result.predictions else None
+    def log_probs(pairs: Iterable[tuple[str, str, bool]]) -> Iterator[float | None]:
+        for is_aligned, alike in groupby(pairs, key=lambda pair: pair[2]):
+            as_spelt = False if is_aligned else None
+            texts = ((source, target) for source, target, _ in alike)
+            for result in model.log_probs_stream(texts, canonical_queries=False, aligned=as_spelt):
+                yield result.predictions[0].log_prob if result.predictions else None
 
     return Judge(f"{name}, {checkpoint.fingerprint()}", log_probs)
 

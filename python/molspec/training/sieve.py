@@ -23,12 +23,12 @@ class Judge:
     """A model that computes the probability of targets.
 
     name: its name in reports.
-    log_probs: natural log of the probability of each target, given (source, target) pairs; None
-        where the model cannot read a pair.
+    log_probs: natural log of the probability of each target, given (source, target, is_aligned);
+        None if the model cannot read a pair. By its atom maps a target is aligned as it is spelt.
     """
 
     name: str
-    log_probs: Callable[[Iterable[tuple[str, str]]], Iterable[float | None]]
+    log_probs: Callable[[Iterable[tuple[str, str, bool]]], Iterable[float | None]]
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Sieve:
         rows, self.selected["train"] = self.selected["train"], []
 
         def score(rows: Iterator[Made]) -> Iterable[float | None]:
-            return judge.log_probs(row.pairs[0] for row in rows)
+            return judge.log_probs((*row.pairs[0], row.row.is_mapped) for row in rows)
 
         judged = progress.stage("judged", rows, score)
         nats: list[float] = []
