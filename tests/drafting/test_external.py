@@ -88,7 +88,7 @@ def test_look_ahead_accepts_drafter(model: Model) -> None:
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: int) -> None:
-    windows = WindowDrafts(4, 6)
+    windows = WindowDrafts(4, 6, smart=True)
     shared = {"n_best": beam_size, "beam": "sbs", "max_length": MAX_LENGTH}
     native = model.predict(QUERIES, drafter=windows, **shared)
     drafter = NativeDrafters(windows, model.context.guess)
