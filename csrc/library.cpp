@@ -20,6 +20,8 @@ STABLE_TORCH_LIBRARY(molspec, library) {
       "prepare_step(Tensor weights, Tensor table, Tensor nodes, Tensor path_slots, "
       "Tensor memories, Tensor memory_cache, Tensor kv_cache, Tensor workspace, Tensor log_probs, "
       "Tensor hidden_states, Tensor(a!) prepared) -> ()");
+  // The address of a StepFunction that replays captured steps (cuda/engine/replay.cpp).
+  library.def("replay_function(Tensor weights) -> int");
   // A device checks values itself; this waits and raises the error of the last call.
   library.def("refuse_fault(Tensor workspace) -> ()");
   library.def("workspace_size(Tensor weights, Tensor table, int rows, int positions) -> int");

@@ -63,7 +63,7 @@ def _steps(
             caches = session._caches
             size = caches.step_size(count)
             with caches.on_stream():
-                replay = partial(caches.graphs.run, size, partial(session._launch, size))
+                replay = partial(caches.graphs.run, size, partial(caches.launch_step, size))
                 row["microseconds_of_a_replay"] = queued_microseconds(place, replay, 100)
         yield row
 

@@ -171,7 +171,7 @@ extern "C" __attribute__((visibility("default"))) const char* molspec_step(
   PreparedStep step;
   std::memcpy(&step, prepared, sizeof(step));
   DecoderStepProblem& problem = step.problem;
-  try {
+  return error_of([&] {
     check(node_count <= step.row_count, "log_probs has ", step.row_count, " rows: expected ",
           node_count);
     problem.model = &read_model(step.packed);
@@ -181,12 +181,7 @@ extern "C" __attribute__((visibility("default"))) const char* molspec_step(
     problem.path_slot_count = path_slot_count;
     values_check(problem);
     decoder_step(problem);
-    return nullptr;
-  } catch (const std::exception& error) {
-    thread_local std::string text;
-    text = error.what();
-    return text.c_str();
-  }
+  });
 }
 
 STABLE_TORCH_LIBRARY_IMPL(molspec, CPU, library) {

@@ -15,6 +15,8 @@
 
 namespace molspec::cuda {
 
+using DeviceGuard = torch::stable::accelerator::DeviceGuard;
+
 struct Argument {
   const Tensor& tensor;
   const char* name;
@@ -51,7 +53,7 @@ class Stream {
  private:
   const char* first_;  // its name
   int32_t device_;
-  torch::stable::accelerator::DeviceGuard guard_;
+  DeviceGuard guard_;
   cudaStream_t stream_;
 };
 

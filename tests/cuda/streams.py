@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -101,6 +102,7 @@ class Recorder(Graphs):
         self.sizes: list[Hashable] = []
         self.encoded: list[int] = []
         self.unwaited_count = 0
+        self._callbacks: list[Callable[[], None]] = []
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         if isinstance(key, tuple) and key[0] == "encode":
@@ -108,6 +110,13 @@ class Recorder(Graphs):
         else:
             self.sizes.append(key)
         work()
+
+    def handle(self, key: Hashable, work: Callable[[], None]) -> int:
+        run = ctypes.CFUNCTYPE(None)(lambda: self.run(key, work))
+        self._callbacks.append(run)
+        address = ctypes.cast(run, ctypes.c_void_p).value
+        assert address is not None
+        return address
 
     def mark(self) -> Callable[[], None]:
         self.unwaited_count += 1

@@ -354,6 +354,7 @@ inline void cudaGridDependencySynchronize() {}
 // --------------------------------------------------------------------------------- host side
 
 using cudaStream_t = void*;
+using cudaGraphExec_t = void (*)();  // does the captured work
 enum cudaError_t { cudaSuccess, cudaErrorLaunchFailure };
 enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice };
 enum cudaLaunchAttributeID {
@@ -389,6 +390,10 @@ inline cudaError_t cudaMallocHost(void** page, size_t size) {
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t) {
   std::memset(to, value, size);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  graph();
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDevice(int* device) {

@@ -10,6 +10,7 @@
 #include "cuda/engine/engine.cpp"
 #include "cuda/engine/engine.cu"
 #include "cuda/engine/layers.cu"
+#include "cuda/engine/replay.cpp"
 #include "cuda/rounds/beam_rows.cu"
 #include "cuda/rounds/greedy_rows.cu"
 #include "cuda/rounds/rounds.cpp"

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from molspec._native import Step
 from molspec.engine import ops
 from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.cuda.outbox import Outbox
@@ -16,10 +17,12 @@ from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 from molspec.engine.session import grown
 
 #: The nodes of the smallest captured step; sizes are powers of two from here on.
-_FEWEST_NODES = 8
+FEWEST_NODES = 8
 #: The most nodes, or ids of several sources, of one call; more are split. The kernels take 2 ** 20,
 #: but the workspace grows with them: to 10 KB each for the bundled models.
 MOST_ROWS = 1 << 17
+#: The most nodes of a step that is replayed without Python.
+MOST_REPLAYED = 1024
 
 
 class Caches:
@@ -70,6 +73,8 @@ class Caches:
             states = 0, packed.spec.d_model
             self.hidden_states = torch.zeros(states, dtype=torch.float32, device=self.device)
             self.log_probs = Staged((packed.spec.target_vocab_size,), torch.float32, self.device)
+        #: A prepared step over the buffers, and the generation of its graphs.
+        self.replayed: tuple[int, Step] | None = None
 
     def on_stream(self) -> AbstractContextManager[object]:
         """Make the stream torch's current one, for all work on the device."""
@@ -98,7 +103,7 @@ class Caches:
 
     def step_size(self, node_count: int) -> int:
         """The size of the captured graph for a step of `node_count` nodes."""
-        return power_of_two(max(node_count, _FEWEST_NODES))
+        return power_of_two(max(node_count, FEWEST_NODES))
 
     def launch(
         self,
@@ -123,6 +128,12 @@ class Caches:
                 self.hidden_states[:0] if hidden_states is None else hidden_states,
             )
 
+    def launch_step(self, size: int) -> None:
+        """Queue a pass over the first nodes of the buffers."""
+        nodes, log_probs = self.nodes.device[:size], self.log_probs.device[:size]
+        path_slots, hidden_states = self.path_slots.device, self.hidden_states
+        self.launch(nodes, path_slots, self.kv_cache, log_probs, hidden_states)
+
     def grow(self, size: int, path_slot_count: int, block_count: int) -> None:
         """Grow the buffers for a step of a captured size."""
         try:
@@ -133,6 +144,8 @@ class Caches:
 
     def _grow_buffers(self, size: int, path_slot_count: int, block_count: int) -> None:
         moved = self.nodes.grow(size) | self.log_probs.grow(size)
+        if size <= MOST_REPLAYED:  # any such step has room
+            path_slot_count = size * self.spec.max_positions
         moved |= self.path_slots.grow(power_of_two(path_slot_count))
         if block_count > len(self.kv_cache):
             self.kv_cache = grown(self.kv_cache, block_count)

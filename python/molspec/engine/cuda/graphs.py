@@ -42,6 +42,8 @@ class Graphs:
         self._device, self._current = device, stream
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._stream: torch.cuda.Stream | None = None
+        #: Counts the calls of `clear`.
+        self.generation = 0
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do the work, which must be the same kernels on the same buffers at every call."""
@@ -52,6 +54,12 @@ class Graphs:
             work()  # loads the kernels, which a capture must not do
             torch.cuda.current_stream().synchronize()
             self._graphs[key] = self._capture(work)
+
+    def handle(self, key: Hashable, work: Callable[[], None]) -> int:
+        """A graph's cudaGraphExec_t, valid until `clear`; the work is captured if it was not."""
+        if key not in self._graphs:
+            self.run(key, work)
+        return self._graphs[key].raw_cuda_graph_exec()
 
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         # Not torch.cuda.graph: it waits for the device, which is an error while another thread
@@ -85,6 +93,7 @@ class Graphs:
     def clear(self) -> None:
         """Forget all graphs: a buffer has moved."""
         self._graphs.clear()
+        self.generation += 1
 
 
 class Staged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import BeamSpec, GuessModel, SearchSpec
+from molspec._native import BeamSpec, GuessModel, SearchSpec, Step
 from molspec.engine.cuda.caches import MOST_ROWS, power_of_two
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.executors import Executors
+from molspec.engine.cuda.replay import GAP, replayed_step
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.session import Session, check_source_length
 
 #: The ids of the smallest captured source.
 _FEWEST_POSITIONS = 16
-#: A row of a captured step without a node (csrc/ops/steps.h).
-_GAP = (0, 0, 0, -1)
 
 
 class CudaSession(Session):
@@ -152,18 +152,23 @@ class CudaSession(Session):
         with caches.on_stream():
             caches.grow(size, len(path_slots), block_count)
             caches.nodes.host[:count] = torch.from_numpy(nodes)
-            caches.nodes.host.numpy()[count:size] = _GAP
+            caches.nodes.host.numpy()[count:size] = GAP
             caches.nodes.upload(size)
             caches.path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
             caches.path_slots.upload(len(path_slots))
-            caches.graphs.run(size, lambda: self._launch(size))
+            caches.graphs.run(size, partial(caches.launch_step, size))
             caches.log_probs.download(count)
             caches.library.refuse_fault(caches.workspace)  # waits
         log_probs: npt.NDArray[np.float32] = caches.log_probs.host.numpy()
         return log_probs
 
-    def _launch(self, size: int) -> None:
+    def prepared_step(self) -> Step | None:
+        """The captured steps of the sizes so far, for rounds without Python; None before a step."""
         caches = self._caches
-        nodes, log_probs = caches.nodes.device[:size], caches.log_probs.device[:size]
-        path_slots, hidden_states = caches.path_slots.device, caches.hidden_states
-        caches.launch(nodes, path_slots, caches.kv_cache, log_probs, hidden_states)
+        if len(caches.nodes.host) == 0:
+            return None
+        if caches.replayed is None or caches.replayed[0] != caches.graphs.generation:
+            with caches.on_stream():
+                step = replayed_step(caches)
+            caches.replayed = caches.graphs.generation, step
+        return caches.replayed[1]

@@ -12,6 +12,10 @@
 
 namespace molspec::cuda {
 
+struct DeviceGuard {
+  explicit DeviceGuard(int32_t) {}
+};
+
 struct Argument {
   const Tensor& tensor;
   const char* name;

@@ -1,0 +1,63 @@
+"""Rounds of searches on the host replay captured steps: the same answers without Python's calls."""
+
+import sys
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pytest
+import torch
+
+from molspec.engine.cuda.session import CudaSession
+from molspec.prediction.results import Results
+from tests import tiny
+from tests.cuda.emulator import Emulator
+from tests.cuda.sessions import EmulatedEngine
+from tests.cuda.streams import Recorder
+
+#: A lone beam that looks ahead.
+OPTIONS: dict[str, Any] = {"n_best": 2, "batch_size": 1, "min_length": 5, "max_length": 6}
+
+
+class Counted:
+    """Counts calls of Python, but for the work that stands for a device's."""
+
+    count = 0
+
+    def __call__(self, frame: object, event: str, _: object) -> None:
+        self.count += event in ("call", "c_call")
+
+    def graphs(self) -> Recorder:
+        count = self
+
+        class Graphs(Recorder):
+            def run(self, key: Hashable, work: Callable[[], None]) -> None:
+                sys.setprofile(None)
+                super().run(key, work)
+                sys.setprofile(count)
+
+        return Graphs()
+
+
+def decoded(cuda: Emulator, monkeypatch: pytest.MonkeyPatch, replays: bool) -> tuple[Results, int]:
+    """Answers, and calls of Python, in caches that have been used before."""
+    model, counted = tiny.model(), Counted()
+    model.engine = engine = EmulatedEngine(cuda, torch.float32)
+    engine.graphs = counted.graphs()
+    with monkeypatch.context() as patch:
+        if not replays:
+            patch.setattr(CudaSession, "prepared_step", lambda _: None)
+        model.predict(tiny.QUERIES[1:2], **OPTIONS)
+        counted.count = 0
+        found = model.predict(tiny.QUERIES[1:2], **OPTIONS)
+        sys.setprofile(None)
+    return found, counted.count
+
+
+def test_rounds_on_the_host_do_not_return_to_python(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, before = decoded(cuda, monkeypatch, replays=False)
+    found, after = decoded(cuda, monkeypatch, replays=True)
+    assert found == expected
+    passes = found.statistics.decoder_calls
+    assert before - after > 80 * (passes - 1) > 0
