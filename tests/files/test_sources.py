@@ -104,7 +104,7 @@ NO_QUERY = {
 
 @pytest.mark.parametrize("line", NO_QUERY)
 def test_a_line_that_is_no_query_is_an_error_of_its_own(line: str, tmp_path: Path) -> None:
-    refused, after = read(write(tmp_path / "a.smi", f"{line}\nCCO\tx\n"))
+    _, refused, after = read(write(tmp_path / "a.smi", f"CCO |r|\n{line}\nCCO\tx\n"))
     assert (refused.smiles, after) == ("", Query("CCO", "x"))
     assert line in str(refused.error)
     assert NO_QUERY[line] in str(refused.error)

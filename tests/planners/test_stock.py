@@ -178,6 +178,7 @@ CD3I = "[2H]C([2H])([2H])I"
         ("tautomer", "O=c1cccc[nH]1,keto,5 Oc1ccccn1,enol,100", "Oc1ccccn1", "enol", ""),
         ("inchikey", "Oc1ccccn1,enol,100", "O=c1cccc[nH]1", "enol", "Oc1ccccn1"),
         ("exact", "CCO,a,120 OCC,b,3.5 C(O)C,c,50", "CCO", "b", ""),
+        ("exact", "NCCN,base,9 Cl.NCCN,salt,1", "NCCN", "base", ""),
     ],
 )
 def test_the_exact_molecule_is_bought_else_the_cheapest(
