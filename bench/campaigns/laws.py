@@ -40,7 +40,7 @@ from molspec import checkpoints
 from molspec._native import Decoded
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import members
-from molspec.decoding import Scheduler, Source, SourceRequest
+from molspec.decoding import Scheduler, Source, source_request
 from molspec.drafting import (
     AnyDrafter,
     ModelDraft,
@@ -133,7 +133,7 @@ class Subject:
             model.engine.session(batch_size), self._context.guess, batch_size
         )
         indices = {
-            scheduler.add(SourceRequest(query.source, strategy)): query.index for query in queries
+            scheduler.add(source_request(query.source, strategy)): query.index for query in queries
         }
         return {
             indices[ticket]: [

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from molspec import drafting
 from molspec._native import GuessModel, SearchSpec as NativeSpec
-from molspec.decoding import Scheduler, Source, SourceRequest, Statistics, Strategy
+from molspec.decoding import Scheduler, Source, Statistics, Strategy, source_request
 from molspec.engine import devices, ops
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
@@ -200,7 +200,8 @@ def run(
     scheduler = Scheduler(session, train_guess(False), batch_size)
     strategy = Strategy(spec)
     indices = {
-        scheduler.add(SourceRequest(Source(ids, [i]), strategy)): i for i, ids in enumerate(SOURCES)
+        scheduler.add(source_request(Source(ids, [i]), strategy)): i
+        for i, ids in enumerate(SOURCES)
     }
     outcomes = {}
     count_names = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")

@@ -9,7 +9,7 @@ import pytest
 
 from molspec import _native
 from molspec.checkpoints.folder import write
-from molspec.decoding import Scheduler, Source, SourceRequest
+from molspec.decoding import Scheduler, Source, source_request
 from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
@@ -63,7 +63,7 @@ def draw_samples(model: Model, **options: Any) -> list[chance.Sequence_]:
     for seed in range(SEEDS):
         drawn = PredictOptions(samples=SAMPLES, seed=seed, max_length=MAX_LENGTH, **options)
         strategy = model.decode_config(drawn).strategy(model.context)
-        scheduler.add(SourceRequest(source, strategy))
+        scheduler.add(source_request(source, strategy))
     results = [decoded for _, decoded in sorted(scheduler.finish())]
     assert len(results) == SEEDS
     return [

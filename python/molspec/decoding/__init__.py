@@ -13,7 +13,7 @@ from molspec.decoding.drafter import (
     wants_hidden_states,
 )
 from molspec.decoding.round import Source, Strategy
-from molspec.decoding.scheduler import Request, Scheduler, SourceRequest
+from molspec.decoding.scheduler import Request, Scheduler, Steps, source_request
 from molspec.decoding.statistics import QueryStatistics, Statistics
 
 __all__ = [
@@ -26,10 +26,11 @@ __all__ = [
     "Request",
     "Scheduler",
     "Source",
-    "SourceRequest",
     "Statistics",
+    "Steps",
     "Strategy",
     "failing",
     "propose",
+    "source_request",
     "wants_hidden_states",
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import count
 from threading import Lock, RLock
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import torch
 
@@ -20,14 +19,25 @@ from molspec.engine.session import Executor, Session
 AnswerT = TypeVar("AnswerT")
 
 
-class Request(ABC, Generic[AnswerT]):
-    """A query from `submit` to its answer. A subclass reads it and makes its answer."""
+#: What is decoded for a query: yields sources, at least one, with their search, gets the result of
+#: each, and returns the answer. Raises ValueError if the query is unreadable.
+Steps: TypeAlias = Generator[tuple[Sequence[Source], Strategy], Sequence[Decoded], AnswerT]
+
+
+class Request(Generic[AnswerT]):
+    """A query from `submit` to its answer.
+
+    strategy: of the first step, which is not taken before a row is free.
+    failed: the answer to a query that cannot be read or decoded.
+    """
 
     #: The ticket of its answer; above 0 once it is submitted.
     ticket: int = 0
 
-    def __init__(self, strategy: Strategy) -> None:
-        self.strategy = strategy
+    def __init__(
+        self, strategy: Strategy, steps: Steps[AnswerT], failed: Callable[[Exception], AnswerT]
+    ) -> None:
+        self.strategy, self._steps, self.failed = strategy, steps, failed
         #: Its sources, each of which needs a row of the batch, and how many have one.
         self.sources: Sequence[Source] = ()
         self.begun = 0
@@ -35,40 +45,27 @@ class Request(ABC, Generic[AnswerT]):
         self.rows: dict[int, int] = {}
         self.found: dict[int, Decoded] = {}
 
-    @abstractmethod
-    def read(self) -> Sequence[Source]:
-        """The sources to decode, at least one. Raises ValueError if the query is unreadable."""
+    def advance(self) -> None:
+        """Take the first step, or give the results of all sources and take the next one.
 
-    @abstractmethod
-    def answer(self, found: Sequence[Decoded]) -> AnswerT | None:
-        """The answer, from the results of the sources.
-
-        None if more is to be decoded: `sources` by `strategy`, both of which it may have changed.
+        Raises StopIteration with the answer as its value.
         """
+        found = [self.found[place] for place in range(len(self.sources))]
+        self.sources, self.strategy = self._steps.send(found) if found else next(self._steps)
+        self.begun, self.found = 0, {}
 
-    @abstractmethod
-    def fail(self, error: Exception) -> AnswerT:
-        """The answer to a query that cannot be read or decoded."""
 
-
-class SourceRequest(Request[Decoded]):
+def source_request(source: Source, strategy: Strategy) -> Request[Decoded]:
     """A request of token ids, for callers that end with the first error."""
 
-    def __init__(self, source: Source, strategy: Strategy) -> None:
-        super().__init__(strategy)
-        self._source = source
+    def steps() -> Steps[Decoded]:
+        (found,) = yield [source], strategy
+        return found
 
-    def read(self) -> Sequence[Source]:
-        """The source."""
-        return [self._source]
-
-    def answer(self, found: Sequence[Decoded]) -> Decoded:
-        """The decoded hypotheses."""
-        return found[0]
-
-    def fail(self, error: Exception) -> Decoded:
-        """Raises the error."""
+    def failed(error: Exception) -> Decoded:
         raise error
+
+    return Request(strategy, steps(), failed)
 
 
 class Scheduler(Generic[AnswerT]):
@@ -182,7 +179,8 @@ class Scheduler(Generic[AnswerT]):
         while self._free_rows and self._waiting:
             request = self._waiting[0]
             try:
-                request.sources = request.sources or request.read()
+                if not request.sources:
+                    request.advance()
             except Exception as error:
                 answered.append(self._fail(request, error))
                 continue
@@ -239,17 +237,17 @@ class Scheduler(Generic[AnswerT]):
         return self._host
 
     def _answer(self, request: Request[AnswerT]) -> list[tuple[int, AnswerT]]:
-        answer = request.answer([request.found[place] for place in range(len(request.sources))])
-        if answer is None:
-            request.begun, request.found = 0, {}
-            self._waiting.appendleft(request)
-            return []
-        del self._requests[request.ticket]
-        return [(request.ticket, answer)]
+        try:
+            request.advance()
+        except StopIteration as end:
+            del self._requests[request.ticket]
+            return [(request.ticket, end.value)]
+        self._waiting.appendleft(request)
+        return []
 
     def _fail(self, request: Request[AnswerT], error: Exception) -> tuple[int, AnswerT]:
         self._leave(request)
-        return request.ticket, request.fail(error)
+        return request.ticket, request.failed(error)
 
     def _leave(self, request: Request[AnswerT]) -> None:
         """Drop an unanswered request and free its rows."""

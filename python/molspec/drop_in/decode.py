@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel
 from molspec.common.fields import check_count
-from molspec.decoding import Scheduler, Source, SourceRequest, Statistics
+from molspec.decoding import Scheduler, Source, Statistics, source_request
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
 from molspec.drafting.options import PathsDraft
 from molspec.drop_in.token_ids import (
@@ -197,7 +197,7 @@ def decode(
             context = DraftContext(guess, tokens, read=read)
         strategy = config.strategy(replace(context, open_module=open_drafter))
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, batch_size)
-        tickets = [scheduler.add(SourceRequest(source, strategy)) for source in sources]
+        tickets = [scheduler.add(source_request(source, strategy)) for source in sources]
         answers = dict(scheduler.finish())
     decoded = [answers[ticket] for ticket in tickets]
     found = _hypotheses(decoded, how.answer_count, special_ids, scheduler.statistics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from time import perf_counter
 from typing import Protocol
@@ -19,6 +20,7 @@ from molspec.decoding import (
     Scheduler,
     Source,
     Statistics,
+    Steps,
     Strategy,
 )
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
@@ -120,7 +122,9 @@ class Decoder(Scheduler[Result]):
             strategy = self._strategies.forced(config)
             is_aligned = self._strategies.model.aligned if aligned is None else aligned
             steps = _score(query, config, self._strategies, target, is_aligned)
-        return self.add(_TextRequest(query, self._strategies.model, strategy, steps))
+        model = self._strategies.model
+        answered = _answered(query, model, steps)
+        return self.add(Request(strategy, answered, partial(_failed, query, model)))
 
 
 class _Strategies:
@@ -149,70 +153,51 @@ class _Strategies:
         return Strategy(forced_spec(config.options, self.model.reader.spec.max_positions))
 
 
-#: What is decoded for a query: yields sources with their search, gets each source's list, and
-#: returns the answer. Raises ValueError if the query cannot be read.
-_Steps = Generator[
+#: As `Steps`, of predictions: the list of each source.
+_Predicting = Generator[
     tuple[Sequence[Source], Strategy], list[list[Prediction]], tuple[Prediction, ...]
 ]
 
 
-class _TextRequest(Request[Result]):
-    """A query in text, with the statistics of its decoding.
-
-    strategy: of its first step, which is not taken before a row is free.
-    """
-
-    def __init__(
-        self, query: str, model: DecodableModel, strategy: Strategy, steps: _Steps
-    ) -> None:
-        super().__init__(strategy)
-        self._query, self._model, self._steps = query, model, steps
-        self._began = 0.0
-        self._spent: list[Decoded] = []
-
-    def read(self) -> Sequence[Source]:
-        """The query as the model reads it. Raises ValueError if it cannot."""
-        self._began = perf_counter()
-        self.sources, self.strategy = next(self._steps)
-        return self.sources
-
-    def answer(self, found: Sequence[Decoded]) -> Result | None:
-        """The result; None if another spelling or a wider beam is to be decoded."""
-        self._spent += found
-        error = next((decoded.error for decoded in found if decoded.error), None)
+def _answered(query: str, model: DecodableModel, steps: _Predicting) -> Steps[Result]:
+    """A query in text, with the statistics of its decoding."""
+    began, spent = perf_counter(), list[Decoded]()
+    asked = next(steps)
+    while True:
+        found = yield asked
+        spent += found
         predictions: tuple[Prediction, ...] = ()
+        error = next((decoded.error for decoded in found if decoded.error), None)
         if not error:
             try:
-                self.sources, self.strategy = self._steps.send(self._lists(found))
-                return None
+                asked = steps.send([[_prediction(h, model) for h in d.hypotheses] for d in found])
+                continue
             except StopIteration as end:
                 predictions = end.value
                 error = None if predictions else ALL_DROPPED
-        statistics = QueryStatistics.of(self._spent, perf_counter() - self._began)
-        return Result(self._query, predictions, error, statistics, self._model.task)
-
-    def fail(self, error: Exception) -> Result:
-        """A result with the error."""
-        clear = isinstance(error, ValueError | DrafterError)
-        message = str(error) if clear else f"{type(error).__name__}: {error}"
-        return Result(self._query, error=message, task=self._model.task)
-
-    def _lists(self, found: Sequence[Decoded]) -> list[list[Prediction]]:
-        return [[self._prediction(each) for each in decoded.hypotheses] for decoded in found]
-
-    def _prediction(self, found: Hypothesis) -> Prediction:
-        prefix = found.prefix_log_prob
-        return Prediction(
-            self._model.reader.vocabulary.decode(found.token_ids),
-            found.log_prob,
-            found.finished,
-            tolerated=found.tolerated,
-            log_prob_after_prefix=None if prefix is None else found.log_prob - prefix,
-            token_log_probs=tuple(found.token_log_probs) or None,
-        )
+        statistics = QueryStatistics.of(spent, perf_counter() - began)
+        return Result(query, predictions, error, statistics, model.task)
 
 
-def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Steps:
+def _failed(query: str, model: DecodableModel, error: Exception) -> Result:
+    clear = isinstance(error, ValueError | DrafterError)
+    message = str(error) if clear else f"{type(error).__name__}: {error}"
+    return Result(query, error=message, task=model.task)
+
+
+def _prediction(found: Hypothesis, model: DecodableModel) -> Prediction:
+    prefix = found.prefix_log_prob
+    return Prediction(
+        model.reader.vocabulary.decode(found.token_ids),
+        found.log_prob,
+        found.finished,
+        tolerated=found.tolerated,
+        log_prob_after_prefix=None if prefix is None else found.log_prob - prefix,
+        token_log_probs=tuple(found.token_log_probs) or None,
+    )
+
+
+def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Predicting:
     """The answers; from further spellings while unsure, from a wider beam if some are dropped."""
     options, model = config.options, strategies.model
     count = options.augmentations if options.augment_below is None else 1
@@ -269,7 +254,7 @@ def _listed(
 
 def _score(
     query: str, config: DecodeConfig, strategies: _Strategies, target: str, aligned: bool
-) -> _Steps:
+) -> _Predicting:
     """The target with its log-probability as it is spelt, or aligned that of its molecule.
 
     That is of the model's own spelling: the greedy answer if it is the molecule, so that it has the

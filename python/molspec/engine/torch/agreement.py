@@ -152,7 +152,8 @@ class Trial:
                 raise ValueError(
                     f"decode does not read the memory that it is given: {_NOTHING_KEPT}"
                 )
-        if self._moved(*logits[:, 1:], bits=1) and not self._moved(*logits[:, :1], bits=1):
+        one, two = logits
+        if self._moved(one[1:], two[1:], bits=1) and not self._moved(one[:1], two[:1], bits=1):
             begins = self.target_ids.repeat(min(len(ids), 8), 1)
             begins[:, 0] = torch.tensor(ids[: len(begins)], device="cpu")
             first = logits_of(self.model, begins, memory)[:, 0]
@@ -166,8 +167,8 @@ class Trial:
     def _begins_by(self, memory: Tensor) -> bool:
         """Whether rows of one token follow the memory."""
         row = self.target_ids[None, :1]
-        both = (logits_of(self.model, row, each) for each in (memory, memory.flip(-1)))
-        return self._moved(*both, bits=1)
+        one, two = (logits_of(self.model, row, each) for each in (memory, memory.flip(-1)))
+        return self._moved(one, two, bits=1)
 
     def _together(self, memory: Tensor) -> Tensor:
         """Logits of both sources in one batch, with the padding that a decode has."""
@@ -205,11 +206,14 @@ class Trial:
         """Raise ValueError if the decoder reads a memory only where the mask hides it."""
         if self._moved(short, self.expected):
             return
-        hidden = [
-            logits_of(self.model, self.target_ids[None], each, torch.ones_like(each[..., 0]).bool())
+        target_ids = self.target_ids[None]
+        one, two = (
+            logits_of(
+                self.model, target_ids, each, torch.ones(each.shape[:2]).bool().to(each.device)
+            )
             for each in self.memories
-        ]
-        if self._moved(*hidden):
+        )
+        if self._moved(one, two):
             raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
 
     def _cause(self, together: Tensor, short: Tensor) -> str:
@@ -231,7 +235,7 @@ class Trial:
         length = len(self.sources[0])
         changed = own.clone()
         changed[0, :length] = own[0, :length].flip(-1)
-        if not self._moved(*(self._together(each)[0] for each in (own, changed))):
+        if not self._moved(self._together(own)[0], self._together(changed)[0]):
             raise ValueError(f"decode hides the memory, and sees its padding: {POLARITY}")
 
     def _check_encoder(self, together: Tensor) -> None:
