@@ -28,10 +28,7 @@ def described(**more: str) -> str:
 
 def processor() -> str:
     """The processor's name, family and model: cloud machines hide the exact name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
     pairs = (line.partition(":") for line in lines)
     entries = {name.strip(): value.strip() for name, _, value in pairs}
     named = entries.get("model name", platform.machine())

@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 
 import machine
-from molspec import evaluation, load
+from molspec import evaluation
 from molspec.common.task import Task
+from molspec.text import tokenize
 from peering.convert import convert
 from peering.engines import SETTINGS
-from peering.planner import molecules
 from peering.process import PeerProcess, Reply, first_answer
 from peering.report import Origin, Record, markdown, picture
 from peering.text import Text
@@ -38,8 +38,8 @@ FIRST_ANSWER = "first answer"
 class Scenario:
     """The model and the queries of a scenario.
 
-    length: if given, the queries have targets of about so many tokens. planner: the queries are the
-    molecules of routes. papers: the model has as many inner units as the papers' models.
+    length: if given, the queries have targets of about so many tokens. papers: the model has as
+    many inner units as the papers' models.
     """
 
     model: Task
@@ -47,7 +47,6 @@ class Scenario:
     batch_size: int = 1
     n_best: int = 1
     length: int | None = None
-    planner: bool = False
     papers: bool = False
 
     @property
@@ -78,7 +77,6 @@ TABLES = {
     **MAIN,
     **{f"{name}, papers' shape": replace(scenario, papers=True) for name, scenario in MAIN.items()},
     "retro n = 10, batch 16": Scenario("retro", 16, batch_size=16, n_best=10),
-    "retro n = 10, a planner's molecules": Scenario("retro", 16, n_best=10, planner=True),
 }
 SCENARIOS = {
     **TABLES,
@@ -102,25 +100,15 @@ CURVES = {
 def queries(scenario: Scenario, table: Path, folder: Path) -> list[str]:
     """The first queries of the table, or those whose targets are closest to the length.
 
-    Queries with tokens that the vocabulary lacks are left out, because a peer may fail at them. A
-    planner begins with these queries and continues with answers of the model in the folder.
+    Queries with tokens that the vocabulary lacks are left out, because a peer may fail at them.
     """
     text = Text(folder)
     rows = evaluation.PairTable(table, task=scenario.model)
     pairs = [row for row in islice(rows, 2000) if text.knows(row.query)]
     if scenario.length is not None:
         target_length = scenario.length
-        pairs.sort(key=lambda pair: abs(_tokens(pair.target) - target_length))
-    found = [pair.query for pair in pairs[: scenario.query_count]]
-    if scenario.planner:
-        return molecules(load(folder / "molspec"), found, scenario.query_count)
-    return found
-
-
-def _tokens(smiles: str) -> int:
-    from molspec.text import tokenize
-
-    return len(tokenize(smiles))
+        pairs.sort(key=lambda pair: abs(len(tokenize(pair.target)) - target_length))
+    return [pair.query for pair in pairs[: scenario.query_count]]
 
 
 def measure(name: str, workload: Workload, threads: int, flags: argparse.Namespace) -> list[Record]:

@@ -7,7 +7,6 @@ The script starts a server with both models. Then it runs these parts in order:
 single  one request after the other, in turns with the bare `predict` call: the time that the server
         adds, with a plain client on an open connection, and with httpx, which adds time itself
 load    concurrent clients; of their requests a tenth each is malformed, cancelled or over a limit
-beside  the latency of short requests alone, then beside long beams
 
 Figures are printed as JSON, with the machine.
 """
@@ -267,45 +266,13 @@ def load(
     }
 
 
-def beside(server: Server, tables: Tables, count: int) -> Any:
-    """Time short requests one after the other, alone and beside four clients with long beams."""
-
-    async def short() -> list[float]:
-        async with httpx.AsyncClient(base_url=server.url, timeout=600) as client:
-            seconds = []
-            for query in tables["retro"][:count]:
-                begin = perf_counter()
-                body = {"model": "retro", "queries": [query]}
-                (await client.post("/v1/predict", json=body)).raise_for_status()
-                seconds.append(perf_counter() - begin)
-            return seconds
-
-    async def long(number: int) -> None:
-        async with httpx.AsyncClient(base_url=server.url, timeout=600) as client:
-            while True:
-                queries = tables["retro"][number * _LIMIT :][:_LIMIT]
-                body = {"model": "retro", "queries": queries, "n_best": _LIMIT}
-                (await client.post("/v1/predict", json=body)).raise_for_status()
-
-    async def both() -> list[float]:
-        others = [asyncio.create_task(long(number)) for number in range(4)]
-        await asyncio.sleep(1)
-        seconds = await short()
-        for other in others:
-            other.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        return seconds
-
-    return {"alone": _latency(asyncio.run(short())), "beside": _latency(asyncio.run(both()))}
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("tables", nargs=2, metavar="NAME=FILE", help="product and retro")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--singles", type=int, default=100, help="requests of single and beside")
-    parser.add_argument("--parts", nargs="+", default=["single", "load", "beside"])
+    parser.add_argument("--singles", type=int, default=100, help="requests of single")
+    parser.add_argument("--parts", nargs="+", default=["single", "load"])
     flags = parser.parse_args(arguments)
     named = dict(text.split("=", 1) for text in flags.tables)
     tables = {
@@ -323,7 +290,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts: dict[str, Callable[[], object]] = {
             "single": lambda: single(server, models, tables, flags.singles),
             "load": lambda: load(server, models, tables, flags),
-            "beside": lambda: beside(server, tables, flags.singles),
         }
         for part, measured in parts.items():
             if part in flags.parts:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-import torch.nn.functional as F
+from bench.campaigns.shapes import PAPERS_UNITS, widened
 from tests import tiny
 
 from molspec import checkpoints
@@ -18,8 +18,6 @@ from molspec.engine.cuda.session import CudaSession
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary
-
-PAPER_FEED_FORWARD = 2048
 
 
 def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:
@@ -37,16 +35,8 @@ def checkpoint(name: str, few: bool) -> tuple[Checkpoint, str]:
 
 
 def padded(subject: Checkpoint) -> Checkpoint:
-    """The same function with the paper's feed-forward size; the added columns are zero."""
-    more = max(0, PAPER_FEED_FORWARD - subject.spec.feed_forward)
-    weights = dict(subject.weights)
-    for name, weight in weights.items():
-        if name.endswith("feed_forward.inner.weight"):
-            weights[name] = F.pad(weight, (0, 0, 0, more))
-        elif name.endswith(("feed_forward.inner.bias", "feed_forward.outer.weight")):
-            weights[name] = F.pad(weight, (0, more))
-    spec = replace(subject.spec, feed_forward=subject.spec.feed_forward + more)
-    return replace(subject, spec=spec, weights=weights)
+    """The same function with the paper's feed-forward size."""
+    return widened(subject, max(PAPERS_UNITS, subject.spec.feed_forward))
 
 
 def queries(name: str, few: bool, count: int) -> list[str]:

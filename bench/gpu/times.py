@@ -11,6 +11,7 @@ import numpy as np
 import subject
 import torch
 from bench.campaigns.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
+from bench.campaigns.shapes import PAPERS_UNITS
 from clock import queued_microseconds, spin, wall_seconds
 from place import DTYPES, Place, Row, cluster_step
 from real import PLAIN, TREE, Case, cases, exact, standard
@@ -31,7 +32,7 @@ _OF_MANY: Shapes = ((1, 16), (1, 32), (16, 16), (128, 128), (512, 512))
 def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
     """As bundled, or with the paper's feed-forward size."""
     found = subject.checkpoint(name, place.few)[0]
-    return subject.padded(found) if feed_forward == subject.PAPER_FEED_FORWARD else found
+    return subject.padded(found) if feed_forward == PAPERS_UNITS else found
 
 
 def _rotary(plain: Checkpoint) -> Checkpoint:
@@ -183,7 +184,7 @@ _EXACT: tuple[Case, ...] = tuple(
 
 def more(place: Place) -> Iterator[Row]:
     """Larger beams, the paper's feed-forward size, and float32."""
-    large, small = subject.PAPER_FEED_FORWARD, _BUNDLED
+    large, small = PAPERS_UNITS, _BUNDLED
     half, exactly = {"dtype": "bfloat16"}, {"dtype": "float32"}
     narrow, wide = (_checkpoint("product", place, size) for size in (small, large))
     rotary, most = _rotary(narrow), 1 if place.few else None

@@ -126,15 +126,6 @@ def test_queries_closest_to_the_length_are_selected(tmp_path: Path, folder: Path
     assert sorted(map(len, found)) == [19, 20, 21]
 
 
-def test_a_planner_continues_with_answered_molecules(folder: Path, table: str) -> None:
-    found = peers.queries(peers.Scenario("product", 9, planner=True), Path(table), folder)
-    assert found[0] == QUERIES[0]
-    assert len(found) == len(set(found)) <= 9
-    answered = {p.smiles for r in tiny.model().predict(found) for p in r.predictions}
-    parts = {part for smiles in answered for part in smiles.split(".")}
-    assert set(found) <= set(QUERIES) | parts
-
-
 def test_two_shapes_are_measured_in_one_run(
     tiny_model: str, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
