@@ -157,7 +157,8 @@ class Filled(nn.Module):
         return self._attend("source", embedded, embedded, padding)
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
-        begun = (self.embedding(tgt) * self.positions[: tgt.shape[1]]).cumsum(dim=1)
+        seen = ((tgt == PAD) == (self.inverted == "target"))[:, :, None]
+        begun = (seen * self.embedding(tgt) * self.positions[: tgt.shape[1]]).cumsum(dim=1)
         return self.output(self._attend("memory", begun, memory, padding))
 
 
@@ -186,6 +187,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "the memory's mask inverted, with a finite number": (lambda: Filled("memory"), INVERTED),
     "the source's mask inverted, with a finite number": (lambda: Filled("source"), INVERTED),
+    "the target's mask inverted, with a finite number": (lambda: Filled("target"), INVERTED),
     "a memory kept between calls": (lambda: MemoryKept(seed=14), "keep nothing between calls"),
     "the memory of the last encode": (lambda: MemoryOfEncode(seed=14), "nothing between calls"),
     "an encoder's result kept by its shape": (

@@ -152,17 +152,28 @@ class Trial:
                 raise ValueError(
                     f"decode does not read the memory that it is given: {_NOTHING_KEPT}"
                 )
-        one, two = logits
-        if self._moved(one[1:], two[1:], bits=1) and not self._moved(one[:1], two[:1], bits=1):
-            begins = self.target_ids.repeat(min(len(ids), 8), 1)
-            begins[:, 0] = torch.tensor(ids[: len(begins)], device="cpu")
-            first = logits_of(self.model, begins, memory)[:, 0]
-            if not self._moved(first[:1].expand_as(first), first, bits=1):
-                raise ValueError(
-                    "decode gives the logits of another step: those of column c do not depend on "
-                    "the token in column c; expected the next token's, so do not shift target_ids"
-                )
+        self._check_history(logits, ids)
         return logits
+
+    def _check_history(self, logits: Tensor, ids: Sequence[int]) -> None:
+        """Raise ValueError if the first token has no effect where it must have one."""
+        one, two = logits
+        if self._moved(one[:1], two[:1], bits=1):
+            return
+        if not self._moved(one[1:], two[1:], bits=1):
+            padded = self.target_ids.clone()[None]
+            padded[0, 0] = self.model.pad_id
+            if self._moved(one[1:], logits_of(self.model, padded, self.memories[0])[0, 1:]):
+                raise ValueError(f"decode masks the target's tokens, not its padding: {POLARITY}")
+            return
+        begins = self.target_ids.repeat(min(len(ids), 8), 1)
+        begins[:, 0] = torch.tensor(ids[: len(begins)], device="cpu")
+        first = logits_of(self.model, begins, self.memories[0])[:, 0]
+        if not self._moved(first[:1].expand_as(first), first, bits=1):
+            raise ValueError(
+                "decode gives the logits of another step: those of column c do not depend on "
+                "the token in column c; expected the next token's, so do not shift target_ids"
+            )
 
     def _begins_by(self, memory: Tensor) -> bool:
         """Whether rows of one token follow the memory."""
