@@ -32,15 +32,11 @@ class DraftLedger {
   void draft(const DraftTree& tree, size_t length) {
     needed_ += static_cast<double>(length);
     ++paths_;
-    std::vector<int32_t> depths;
-    std::vector<bool> is_leaf(tree.token_ids.size(), true);
-    for (const int32_t parent : tree.parents) {
-      depths.push_back(parent == DraftTree::kRoot ? 1 : depths[parent] + 1);
-      if (parent != DraftTree::kRoot) is_leaf[parent] = false;
-    }
-    if (depths.empty()) step_.add(length);
-    for (size_t i = 0; i < depths.size(); ++i)
-      if (is_leaf[i]) step_.add(length + static_cast<size_t>(depths[i]));
+    std::vector<size_t> lengths = {length};  // of the rows that end with the path, and each node
+    for (const int32_t parent : tree.parents) lengths.push_back(lengths[parent + 1] + 1);
+    for (const int32_t parent : tree.parents) lengths[parent + 1] = 0;  // not a leaf
+    for (const size_t each : lengths)
+      if (each > 0) step_.add(each);
   }
   // Each confirmed token saves a row that ends with it, and its query's share of a call.
   void confirm(size_t count, size_t length) {
