@@ -9,10 +9,10 @@ import torch
 
 import molspec
 from molspec import checkpoints
-from molspec.checkpoints import Checkpoint
-from molspec.drafting import DraftTree, ModelDraft, Path
+from molspec.drafting import ModelDraft
 from molspec.prediction.model import Model
 from tests import tiny
+from tests.drafting.drafters import ReadsHiddenStates
 from tests.engine.models import default_dtype
 
 
@@ -38,42 +38,22 @@ def test_heads_work_with_any_setting_of_torch(setting: Any) -> None:
     assert found.statistics.drafted_tokens > 0
 
 
-class HiddenStateCheck:
-    """Drafts nothing, and checks that the hidden state predicts the last token."""
-
-    wants_hidden_states = True
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._output = checkpoint.weights["output.weight"], checkpoint.weights["output.bias"]
-        self.seen = 0
-
-    def start(self, row: int, source_ids: Sequence[int]) -> None:
-        """Stores nothing."""
-
-    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        for path in paths:
-            assert (path.hidden_state is None) == (not path.token_ids)
-            if path.hidden_state is not None:
-                logits = torch.nn.functional.linear(path.hidden_state, *self._output)
-                assert int(logits.argmax()) == path.token_ids[-1]
-                self.seen += 1
-        return [DraftTree()] * len(paths)
-
-    def release(self, row: int) -> None:
-        """Has nothing to free."""
-
-
 def test_hidden_state_predicts_last_token() -> None:
-    check = HiddenStateCheck(tiny.checkpoint())
-    model = tiny.model()
+    drafter, weights = ReadsHiddenStates(), tiny.checkpoint().weights
     for batch_size in (1, 4):
-        model.predict(tiny.QUERIES, drafter=check, batch_size=batch_size, max_length=30)
-    assert check.seen > 100
+        tiny.model().predict(tiny.QUERIES, drafter=drafter, batch_size=batch_size, max_length=30)
+    assert len(drafter.paths) > 100
+    for path in drafter.paths:
+        assert (path.hidden_state is None) == (not path.token_ids)
+        if path.hidden_state is not None:
+            output = weights["output.weight"], weights["output.bias"]
+            logits = torch.nn.functional.linear(path.hidden_state, *output)
+            assert int(logits.argmax()) == path.token_ids[-1]
 
 
 def test_a_draft_model_gives_no_hidden_states(tmp_path: FilePath) -> None:
     checkpoints.write(tiny.checkpoint(), tmp_path / "small")
-    drafter = ModelDraft(tmp_path / "small", drafter=HiddenStateCheck(tiny.checkpoint()))
+    drafter = ModelDraft(tmp_path / "small", drafter=ReadsHiddenStates())
     with pytest.raises(ValueError, match="expected one that needs no hidden states"):
         tiny.model().predict(["CC"], drafter=drafter)
 
@@ -105,7 +85,7 @@ def test_callables_have_no_heads_or_hidden_states() -> None:
 
     for drafter, message in (
         ("heads", "no draft heads"),
-        (HiddenStateCheck(tiny.checkpoint()), "own engine"),
+        (ReadsHiddenStates(), "own engine"),
     ):
         with pytest.raises(ValueError, match=message):
             molspec.decode((encode, decode), ids(["CC"]), max_length=5, drafter=drafter, **SPECIAL)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from molspec._native import LIMITS, Batch, BeamSpec, Step
-from molspec.decoding.drafter import DraftTree, Path
 from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine, NativeSession
 from molspec.prediction.decoder import Decoder
@@ -17,6 +16,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from tests import tiny
+from tests.drafting.drafters import Silent
 
 CHOICES: dict[str, dict[str, Any]] = {
     "greedy": {},
@@ -27,20 +27,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "SBS": {"n_best": 3, "beam": "sbs"},
     "samples": {"samples": 4, "seed": 3},
 }
-
-
-class EmptyDrafter:
-    """A drafter that proposes nothing."""
-
-    def start(self, query: int, source_ids: Sequence[int]) -> None:
-        """Does nothing."""
-
-    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        """Proposes no drafts."""
-        return [DraftTree() for _ in paths]
-
-    def release(self, query: int) -> None:
-        """Does nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +58,7 @@ def test_native_rounds_equal_rounds_from_python(
     choice: str, batch_size: int, one_or_several: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = one_or_several
-    choices = [{"drafter": EmptyDrafter()}, *CHOICES.values()] if choice not in CHOICES else None
+    choices = [{"drafter": Silent()}, *CHOICES.values()] if choice not in CHOICES else None
     choices = choices or [CHOICES[choice]]
     found = predict_with(model, batch_size, choices)
     monkeypatch.setattr(NativeSession, "prepared_step", lambda _: None)  # as for other sessions
@@ -112,7 +98,7 @@ def test_python_steps_while_buffers_are_too_small(python_steps: list[int]) -> No
 
 
 def test_python_steps_with_an_external_drafter(python_steps: list[int], model: Model) -> None:
-    results = model.predict(["CCO"], drafter=EmptyDrafter(), max_length=9)
+    results = model.predict(["CCO"], drafter=Silent(), max_length=9)
     assert len(python_steps) == results.statistics.decoder_calls
 
 

@@ -11,7 +11,7 @@ from molspec.decoding.statistics import Statistics
 from molspec.drafting import HeadsDraft, LookAhead, ModelDraft, SpecDraft, TreeDraft, WindowDrafts
 from molspec.model.spec import HeadsSpec
 from tests import tiny
-from tests.drafting.test_external import Recorded
+from tests.drafting.drafters import Recorded
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
 
 Options = dict[str, Any]

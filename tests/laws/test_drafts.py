@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.drafting.test_external import Recorded
+from tests.drafting.drafters import Recorded
 from tests.laws import cases
 from tests.laws.conftest import Answers
 

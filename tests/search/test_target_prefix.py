@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from molspec._native import Batch, ForcedSpec, Hypothesis, SequenceSpec
-from molspec.decoding import DraftTree, Path
 from molspec.drafting import guess_model
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import search_plan
 from tests import tiny
+from tests.drafting.drafters import ReadsHiddenStates
 from tests.search import plain
 from tests.search.plain import decode, model_with_ties
 from tests.search.test_token_log_probs import EAGER, SEARCHES, drafters, predict
@@ -102,25 +102,8 @@ def test_it_takes_no_pass_of_its_own(model: Model) -> None:
         assert result.statistics.nodes >= len(IDS)
 
 
-class Watching:
-    """A drafter that notes its paths."""
-
-    wants_hidden_states = True
-
-    def __init__(self) -> None:
-        self.paths: list[Path] = []
-
-    def start(self, row: int, source_ids: Sequence[int]) -> None: ...
-
-    def release(self, row: int) -> None: ...
-
-    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        self.paths += paths
-        return [DraftTree() for _ in paths]
-
-
 def test_a_drafter_reads_it_in_the_first_path(model: Model) -> None:
-    drafter = Watching()
+    drafter = ReadsHiddenStates()
     model.predict(["CCO"], target_prefix=PREFIX, drafter=drafter, max_length=8)
     first, second = drafter.paths[:2]
     assert first.token_ids == IDS
