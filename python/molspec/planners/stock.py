@@ -197,7 +197,7 @@ def read_stock(
         _read(path, match, read, stock, salts)
     own = set(stock)
     for main, *about in salts:
-        if True:
+        if main not in own:
             stock.add(main, *about)
     if stock.bad_entries:
         stock.left_out = (
