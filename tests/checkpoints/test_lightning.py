@@ -119,7 +119,7 @@ def test_error_names_path_and_damage(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"0": "<PAD>", "2": "C"}, "vocab.json"),
+        ({"0": "<PAD>", "2": "C"}, "vocab.json: expected the ids 0 to 1 as keys"),
         ({"0": "<PAD>", "1": "<BOS>"}, r"vocab.json lacks the special tokens <EOS>, \?"),
         (["<PAD>"], "vocab.json holds a list"),
     ],

@@ -213,7 +213,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "one row": ({"source_ids": torch.tensor([5, 6])}, r"of shape \(2,\)"),
     "pad_id": ({"pad_id": -1}, "pad_id is -1"),
     "padding that is EOS": ({"pad_id": EOS}, "pad_id is 2, as eos_id is"),
-    "bos_id": ({"bos_id": 15}, "bos_id is 15"),
+    "bos_id": ({"bos_id": 15}, "bos_id is 15: expected a target id, 0 to 14"),
     "eos_id": ({"eos_id": True}, "eos_id is True"),
     "a bool of NumPy": ({"eos_id": np.True_}, "eos_id is .*True.*"),
     "max_length": ({"max_length": 0}, "max_length is 0"),

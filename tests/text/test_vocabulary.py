@@ -99,7 +99,7 @@ def test_vocabulary_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -
         ({"tokens": ("a", "b", "c", "")}, "token 3 is ''"),
         ({"tokens": ("a", "b", "c", 4)}, "token 3 is 4"),
         ({"tokens": ("a", "b", "c", "b")}, "token 'b' occurs twice"),
-        ({"tokens": ("a", "b")}, "special id 2"),
+        ({"tokens": ("a", "b")}, "special id 2: expected 0 to 1"),
         ({"eos_id": -1}, "special id -1"),
         ({"pad_id": 2**40}, "special id 1099511627776"),
         ({"bos_id": 0}, r"special ids \(0, 0, 2\)"),
