@@ -231,8 +231,9 @@ def _decode(checkpoint: Checkpoint, sources: Sequence[str]) -> list[str]:
 
 
 def _judge(name: str, task: str, threads: int) -> Judge:
+    from molspec.checkpoints.ensemble import runs_in
     from molspec.engine.ops import set_num_threads
-    from molspec.prediction.model import Model, runs_in
+    from molspec.prediction.model import Model
     from molspec.training.sieve import Judge
 
     checkpoint = read_model(name)
