@@ -28,6 +28,8 @@ Row = dict[str, Any]
 class Eager(Graphs):
     """Does the work at once: nothing is captured."""
 
+    captures = False
+
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do the work."""
         del key

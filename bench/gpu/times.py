@@ -11,7 +11,6 @@ import numpy as np
 import subject
 import torch
 from bench.campaigns.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
-from bench.campaigns.shapes import PAPERS_UNITS
 from clock import queued_microseconds, spin, wall_seconds
 from place import DTYPES, Place, Row, cluster_step
 from real import PLAIN, TREE, Case, cases, exact, standard
@@ -22,17 +21,10 @@ from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.session import CudaSession
 from molspec.model.positions import rotations
 
-_BUNDLED = 512  # positions of the bundled models' feed-forward layers
 #: Queries and nodes of steps.
 Shapes = tuple[tuple[int, int], ...]
 _OF_ONE: Shapes = tuple((1, count) for count in (1, 8, 16, 32, 64, 128, 512))
 _OF_MANY: Shapes = ((1, 16), (1, 32), (16, 16), (128, 128), (512, 512))
-
-
-def _checkpoint(name: str, place: Place, feed_forward: int) -> Checkpoint:
-    """As bundled, or with the paper's feed-forward size."""
-    found = subject.checkpoint(name, place.few)[0]
-    return subject.padded(found) if feed_forward == PAPERS_UNITS else found
 
 
 def _rotary(plain: Checkpoint) -> Checkpoint:
@@ -57,7 +49,8 @@ def _steps(
         paths = [[*range(at, at + 40), at + 48 + i // queries] for i, at in enumerate(begins)]
         flat = np.array(paths, dtype=np.int32).ravel()
         step = partial(session.step, nodes, flat, slots * queries // 16)
-        row: Row = {"queries": queries, "nodes": count}
+        row: Row = {"dtype": dtype, "feed_forward": checkpoint.spec.feed_forward}
+        row |= {"queries": queries, "nodes": count}
         row["microseconds"] = 1e6 * wall_seconds(place, step, 50)
         if place.device == "cuda":
             assert isinstance(session, CudaSession)
@@ -99,6 +92,7 @@ def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row
             seconds = wall_seconds(place, partial(decode, kind, ids), 1) / batch_size
             yield {
                 "what": f"PyTorch, {name}",
+                "dtype": dtype,
                 "batch_size": batch_size,
                 "milliseconds_a_query": 1e3 * seconds,
             }
@@ -145,28 +139,29 @@ def _guarded(what: str, rows: Iterator[Row]) -> Iterator[Row]:
         yield {"what": what, "ok": False, "error": f"{type(error).__name__}: {error}"[:400]}
 
 
-def _sections(place: Place, sections: dict[str, tuple[Any, Iterator[Row]]]) -> Iterator[Row]:
+def _sections(place: Place, sections: dict[str, Iterator[Row]]) -> Iterator[Row]:
     spin(place)
-    for what, (fields, rows) in sections.items():
+    for what, rows in sections.items():
         for row in _guarded(what, rows):
-            yield {"section": what, **fields, **row}
+            yield {"section": what, **row}
 
 
 def run(place: Place) -> Iterator[Row]:
-    """Time steps of the bundled size in bfloat16, operators, and other people's loops."""
-    half = {"dtype": "bfloat16", "feed_forward": _BUNDLED}
-    product = _checkpoint("product", place, _BUNDLED)
+    """Time steps of the bundled models in bfloat16, operators, and other people's loops."""
+    product, retro = (subject.checkpoint(name, place.few)[0] for name in ("product", "retro"))
+
+    def of_many() -> Iterator[Row]:
+        for each in (product, retro):
+            yield from _steps(place, "bfloat16", each, _OF_MANY)
+
     yield from _sections(
         place,
         {
-            "steps": (half, _steps(place, "bfloat16", product)),
-            "steps of many": (half, _steps(place, "bfloat16", product, _OF_MANY)),
-            "steps by clusters": (
-                half,
-                _by_clusters(_steps(place, "bfloat16", product, _OF_MANY)),
-            ),
-            "padded operators": ({}, _padded_operators(place)),
-            "baselines": (half, _baselines(place, "bfloat16", (1, 32))),
+            "steps": _steps(place, "bfloat16", product),
+            "steps of many": of_many(),
+            "steps by clusters": _by_clusters(of_many()),
+            "padded operators": _padded_operators(place),
+            "baselines": _baselines(place, "bfloat16", (1, 32)),
         },
     )
 
@@ -184,22 +179,17 @@ _EXACT: tuple[Case, ...] = tuple(
 
 def more(place: Place) -> Iterator[Row]:
     """Larger beams, the paper's feed-forward size, and float32."""
-    large, small = PAPERS_UNITS, _BUNDLED
-    half, exactly = {"dtype": "bfloat16"}, {"dtype": "float32"}
-    narrow, wide = (_checkpoint("product", place, size) for size in (small, large))
-    rotary, most = _rotary(narrow), 1 if place.few else None
+    product = subject.checkpoint("product", place.few)[0]
+    most = 1 if place.few else None
     yield from _sections(
         place,
         {
-            "retro, 25": ({}, cases(place, "bfloat16", _LARGE[:most])),
-            "steps, wide": ({**half, "feed_forward": large}, _steps(place, "bfloat16", wide)),
-            "steps, rotary": ({**half, "feed_forward": small}, _steps(place, "bfloat16", rotary)),
-            "steps, float32": (
-                {**exactly, "feed_forward": small},
-                _steps(place, "float32", narrow),
-            ),
-            "queries, float32": ({}, cases(place, "float32", _EXACT[:most])),
-            "baselines": ({**half}, _baselines(place, "bfloat16", (8, 128))),
+            "retro, 25": cases(place, "bfloat16", _LARGE[:most]),
+            "steps, wide": _steps(place, "bfloat16", subject.padded(product)),
+            "steps, rotary": _steps(place, "bfloat16", _rotary(product)),
+            "steps, float32": _steps(place, "float32", product),
+            "queries, float32": cases(place, "float32", _EXACT[:most]),
+            "baselines": _baselines(place, "bfloat16", (8, 128)),
         },
     )
     if place.device == "cuda":

@@ -38,6 +38,9 @@ class Graphs:
     stream: torch's current one at every call.
     """
 
+    #: Whether there are graphs, which `handle` needs.
+    captures = True
+
     def __init__(self, device: torch.device, stream: torch.cuda.Stream | None = None) -> None:
         self._device, self._current = device, stream
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}

@@ -165,7 +165,7 @@ class CudaSession(Session):
     def prepared_step(self) -> Step | None:
         """The captured steps of the sizes so far, for rounds without Python; None before a step."""
         caches = self._caches
-        if len(caches.nodes.host) == 0:
+        if len(caches.nodes.host) == 0 or not caches.graphs.captures:
             return None
         if caches.replayed is None or caches.replayed[0] != caches.graphs.generation:
             with caches.on_stream():
