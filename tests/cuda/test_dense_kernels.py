@@ -6,6 +6,7 @@ from torch import Tensor
 
 from tests import reference
 from tests.cuda.emulator import Emulator
+from tests.refusals import refused
 
 
 def long(values: object) -> Tensor:
@@ -72,15 +73,16 @@ def test_acceptance_length(cuda: Emulator, rows: int, draft_length: int) -> None
 
 
 def test_values_out_of_range_are_refused(cuda: Emulator) -> None:
-    ops = cuda.ops
-    with pytest.raises(RuntimeError, match=r"lengths\[2\] is -3: expected 0 to 2"):
-        ops.left_pad(long([1, 1]), long([1, 2, -3, -9]), 0)
-    with pytest.raises(RuntimeError, match=rf"lengths\[1\] is {2**62}: expected 0 to 2"):
-        ops.left_pad(long([1, 1]), long([2, *[2**62] * 4]), 0)
-    with pytest.raises(RuntimeError, match="lengths add up to 3: expected the 2 of token_ids"):
-        ops.left_pad(long([1, 1]), long([1, 2]), 0)
-    drafts = long([[[1]], [[2]]])
-    with pytest.raises(RuntimeError, match=r"query_indices\[1\] is 2: expected 0 to 1"):
-        ops.expand_drafts(long([[1], [1], [1]]), long([0, 0, 0]), long([1, 2, -1]), drafts)
-    with pytest.raises(RuntimeError, match=r"draft_lengths\[0\] is 2: expected 0 to 1"):
-        ops.acceptance_length(long([[1]]), long([2]), long([[1]]))
+    left_pad, expand, accept = (
+        getattr(cuda.ops, name) for name in ("left_pad", "expand_drafts", "acceptance_length")
+    )
+    pair, drafts = long([1, 1]), long([[[1]], [[2]]])
+    rows = long([[1], [1], [1]]), long([0, 0, 0]), long([1, 2, -1])
+    for argument, value, call, *arguments in (
+        (r"lengths\[2\]", -3, left_pad, pair, long([1, 2, -3, -9]), 0),
+        (r"lengths\[1\]", 2**62, left_pad, pair, long([2, *[2**62] * 4]), 0),
+        ("lengths add up", 3, left_pad, pair, long([1, 2]), 0),
+        (r"query_indices\[1\]", 2, expand, *rows, drafts),
+        (r"draft_lengths\[0\]", 2, accept, long([[1]]), long([2]), long([[1]])),
+    ):
+        refused(RuntimeError, f"^{argument} .*{value}", call, *arguments)

@@ -37,7 +37,7 @@ def test_a_node_does_not_depend_on_the_others(
     cuda.set(seed=1, multiprocessors=1)  # wide kernels
     together = batch.run(cuda.ops)
     cuda.set(seed=2)
-    for row in (3, 40, 69):
+    for row in (3, 69):
         assert torch.equal(batch.alone(row).run(cuda.ops)[-1], together[row])  # narrow kernels
 
 

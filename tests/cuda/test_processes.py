@@ -14,7 +14,7 @@ from tests.cuda.sessions import stand_in_cuda
 from tests.cuda.streams import Recorder
 from tests.refusals import refused
 
-OPTIONS = PredictOptions(max_length=6)
+QUERIES, OPTIONS = tiny.QUERIES[:4], PredictOptions(max_length=4)
 
 
 class Cuda:
@@ -53,12 +53,12 @@ def test_processes_share_a_device_that_this_one_has_not_used(
     machine = Cuda(cuda, monkeypatch)
     model = Model(tiny.with_heads(), "float32", devices.choose_device("auto", "float32"))
     assert model.device == "cuda"
-    found = list(model.predict_stream(tiny.QUERIES, OPTIONS, processes=2))
+    found = list(model.predict_stream(QUERIES, OPTIONS, processes=2))
     assert not machine.user
-    assert found == list(model.predict_stream(tiny.QUERIES, OPTIONS))
+    assert found == list(model.predict_stream(QUERIES, OPTIONS))
     assert any(result.predictions for result in found)
     call = model.predict_stream
-    refused("processes is 2: expected 1 on cuda", call, tiny.QUERIES, OPTIONS, processes=2)
+    refused("processes is 2: expected 1 on cuda", call, QUERIES, OPTIONS, processes=2)
 
 
 def test_device_that_was_asked_for_is_not_shared(
@@ -66,7 +66,7 @@ def test_device_that_was_asked_for_is_not_shared(
 ) -> None:
     Cuda(cuda, monkeypatch).touch()
     model = Model(tiny.checkpoint(), "float32", "cuda")
-    pairs = [(query, query) for query in tiny.QUERIES]
+    pairs = [(query, query) for query in QUERIES]
     call = model.log_probs_stream
     refused("processes is 'all': expected 1 on cuda", call, pairs, processes="all")
     assert len(list(call(pairs))) == len(pairs)
