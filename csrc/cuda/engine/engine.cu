@@ -18,10 +18,6 @@ Workspace begin(const Model& model, int64_t rows, uint8_t* base, int64_t availab
   return work;
 }
 
-int64_t block_stride(const Model& model) {
-  return static_cast<int64_t>(model.decoder.layers.size()) * model.block_size();
-}
-
 }  // namespace
 
 int64_t workspace_size(const Model& model, int64_t rows) {
@@ -44,7 +40,7 @@ void encode(const EncodeProblem& problem, cudaStream_t stream) {
 
   Layers layers(model, work, problem.id_count, stream);
   const Keys keys{nullptr, problem.memories};
-  LayerCache cache{problem.memory_cache, block_stride(model)};
+  LayerCache cache{problem.memory_cache, model.block_stride()};
   layers.embed(model.encoder);
   for (const Layer& layer : model.encoder.layers) {
     layers.self_attention(layer, cache, keys);
@@ -72,9 +68,9 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
     cluster_step(problem, work, stream);
     return layers.log_softmax(problem.log_probs);
   }
-  LayerCache self{problem.kv_cache, block_stride(model)};
+  LayerCache self{problem.kv_cache, model.block_stride()};
   // Only `attend` uses the memory's cache, and it does not write.
-  LayerCache memory{const_cast<float*>(problem.memory_cache), block_stride(model)};
+  LayerCache memory{const_cast<float*>(problem.memory_cache), model.block_stride()};
   layers.embed(model.decoder);
   for (const Layer& layer : model.decoder.layers) {
     layers.self_attention(layer, self, {problem.path_slots, problem.memories});
