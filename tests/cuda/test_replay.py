@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -61,3 +62,15 @@ def test_rounds_on_the_host_do_not_return_to_python(
     assert found == expected
     passes = found.statistics.decoder_calls
     assert before - after > 80 * (passes - 1) > 0
+
+
+def test_a_step_is_prepared_again_when_a_buffer_has_moved(cuda: Emulator) -> None:
+    session = EmulatedEngine(cuda, torch.float32).session(1)
+    session.encode([0], [[4, 5]])
+    assert session.prepared_step() is None
+    prepared = []
+    for count in (1, 1, 9):
+        nodes = np.array([[1, 0, i, 0] for i in range(count)], dtype=np.int32)
+        session.step(nodes, np.arange(count, dtype=np.int32), 1)
+        prepared.append(session.prepared_step())
+    assert prepared[0] is prepared[1] is not prepared[2]
