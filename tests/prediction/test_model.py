@@ -158,7 +158,6 @@ class Arrow:
         (Arrow(), TypeError, r"an? Arrow of id, SMILES.*queries\['SMILES'\]"),
         ({"id": [1], "SMILES": ["CCO"]}, TypeError, r"a dict of id, SMILES.*queries\['SMILES'\]"),
     ],
-    ids=str,
 )
 def test_other_things_than_a_list_of_queries_are_refused(
     model: Model, given: Any, error: type[Exception], named: str
