@@ -21,7 +21,8 @@ class BestFirst {
   }
 
   // Replaces `out` with a tree of paths of at most max_depth tokens. next_tokens(out, node, depth)
-  // returns what may follow a node, or kRoot, likeliest first; the path to it has `depth` tokens.
+  // returns the tokens that may follow a node, or kRoot, likeliest first; the path to it has
+  // `depth` tokens.
   template <typename NextTokens>
   void draft(int32_t max_depth, const NextTokens& next_tokens, DraftTree& out) {
     out.clear();

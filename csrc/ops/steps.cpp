@@ -1,5 +1,7 @@
 #include "ops/steps.h"
 
+#include <iterator>
+
 #include "ops/check.h"
 
 namespace molspec {
@@ -15,13 +17,14 @@ constexpr FaultText kFaultTexts[] = {
     {"node ", " has position ", "0 to "},
     {"node ", " has its path at ", "its end below "},
     {"node ", " names slot ", "0 to "},
-    {"memory ", ": a node's memory is ", "0 to "},
+    {"memory ", " does not exist, a node's memory is ", "0 to "},
     {"memory ", " has length ", "1 to "},
     {"memory ", " names block ", "0 to "},
     {"source ", " spans ", "ids within source_ids, at most "},
     {"memory ", " has length ", "the source's "},
     {"source ", " has id ", "0 to "},
 };
+static_assert(std::size(kFaultTexts) == Fault::kSourceToken + 1);
 
 // The data of a float32 cache [block, decoder layer, block_size], and its number of blocks.
 float* checked_cache(const Model& model, const Tensor& cache, const char* name, int64_t& blocks) {

@@ -51,7 +51,7 @@ class Predictor:
     """A worker's model, for `map_batches` with batch_format="pyarrow".
 
     column: of the queries; by default as in files (docs/files.md).
-    reading: further options of `molspec.files.predict`: keep_salts, deuterium_as_hydrogen.
+    keep_salts, deuterium_as_hydrogen: as of `molspec.files.predict`.
 
     Raises ValueError if there is no such model, or it does not support the options.
     """
@@ -65,12 +65,17 @@ class Predictor:
         threads: int = 1,
         column: str | None = None,
         options: PredictOptions | None = None,
-        **reading: bool,
+        keep_salts: bool = False,
+        deuterium_as_hydrogen: bool = False,
     ) -> None:
         set_num_threads(threads)
         self._model = load(model, device, dtype)
         self._config = self._model.decode_config(options)
-        self._column, self._reading = column, reading
+        self._column = column
+        self._reading = {
+            "keep_salts": keep_salts,
+            "deuterium_as_hydrogen": deuterium_as_hydrogen,
+        }
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows, each with its predictions, or its error. Raises ValueError as `check` does."""

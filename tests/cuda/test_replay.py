@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from molspec.engine.cuda import caches
 from molspec.engine.cuda.session import CudaSession
 from molspec.prediction.results import Results
 from tests import tiny
@@ -74,3 +75,15 @@ def test_a_step_is_prepared_again_when_a_buffer_has_moved(cuda: Emulator) -> Non
         session.step(nodes, np.arange(count, dtype=np.int32), 1)
         prepared.append(session.prepared_step())
     assert prepared[0] is prepared[1] is not prepared[2]
+
+
+def test_a_smaller_step_after_one_that_is_not_replayed_has_room(
+    cuda: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "MOST_REPLAYED", 8)
+    session = EmulatedEngine(cuda, torch.float32).session(1)
+    session.encode([0], [[4, 5]])
+    nodes = np.array([[1, 0, i, 0] for i in range(9)], dtype=np.int32)
+    session.step(nodes, np.arange(9, dtype=np.int32), 1)
+    most = session._caches.spec.max_positions
+    assert len(session._caches.path_slots.host) >= 8 * most > 9

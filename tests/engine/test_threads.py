@@ -153,9 +153,9 @@ def test_loading_keeps_to_its_thread_and_gives_the_others_back(
 def test_a_bar_of_stages_starts_no_thread() -> None:
     """Loading would not keep to its thread beside another."""
     script = """
-import threading
+import sys, threading
 from molspec.common import console
-console.is_shown = lambda: True
+sys.stderr.isatty = lambda: True
 with console.stages(("one", "two")) as done:
     done()
     print(threading.active_count())

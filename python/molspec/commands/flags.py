@@ -21,7 +21,7 @@ QUERY_COLUMN = setting(None, "Query column; by default the task's, src or query.
 TARGET_COLUMN = setting(None, "Target column; by default the task's, tgt or target.")
 RAW = setting(False, "List the beam as it is, with duplicates and invalid answers.")
 COPY_COLUMN = setting(None, "Copy this column of the input to the output; may be repeated.")
-DEUTERIUM = setting(False, "Read deuterium as hydrogen if the model lacks it; answers say so.")
+DEUTERIUM = setting(False, "Read deuterium of queries as hydrogen if the model lacks it.")
 TRAINING_OUTPUT = setting(MISSING, "Output folder; an interrupted run resumes.")
 
 

@@ -132,6 +132,7 @@ def run(
     answer: returns the answers to queries, in their order; `done` is the number before them.
     count: about how many queries there are, for the progress, if results go to a file.
     quiet: print nothing if every query was answered.
+    model, processes: that answer; for a hint at more of them.
     outcome: one of `outcomes`, of which the numbers are printed, for an answer without an error.
 
     Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot

@@ -209,8 +209,10 @@ def counted(
             total = count() if last == began else total
             rate, last = number / (now - began), now
             of = f" of {total}" if total else ""
-            left = f"about {max(0, (total or 0) - done - number) / rate / _MINUTE:.0f} minutes left"
-            told = (f"{done + number}{of} {unit}", f"{rate:.3g} a second", left * bool(total))
+            told = [f"{done + number}{of} {unit}", f"{rate:.3g} a second"]
+            if total:
+                left = max(0, total - done - number) / rate / _MINUTE
+                told.append(f"about {left:.0f} minutes left")
             print_err(", ".join(filter(None, (*told, remark()))))
 
     return in_bar() if sys.stderr.isatty() else in_lines()

@@ -193,7 +193,7 @@ def check_same(
 ) -> None:
     """Raise ValueError that names a setting of a job that has begun with another one.
 
-    holds: what has the stored ones, in words; remedy: how to start again.
+    holds: a phrase that names the file; remedy: how to start again.
     """
     for name, value in settings.items():
         if stored.get(name) != value:

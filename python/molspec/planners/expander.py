@@ -157,8 +157,9 @@ def _but_for_stereo(product: str) -> Callable[[str], bool]:
 
 def _neutral(smiles: str) -> str:
     """Canonical SMILES without the charges that protons make."""
-    written = _without(_CHARGE, rdMolStandardize.Uncharger().uncharge, smiles)
-    return smiles if written == smiles else canonicalise(written) or smiles
+    if not _CHARGE.search(smiles):
+        return smiles
+    return canonicalise(_without(_CHARGE, rdMolStandardize.Uncharger().uncharge, smiles)) or smiles
 
 
 def _flat(smiles: str) -> str:

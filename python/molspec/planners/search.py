@@ -310,7 +310,10 @@ def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
         own: list[_Way] = [(step.log_prob, (step,))]
         for part in parts:
             pairs = product(own, _ways(part, graph, most))
-            joined = [(p + q, (*b, *a) if is_set else (*a, *b)) for (p, a), (q, b) in pairs]
+            joined = [
+                (before + log_prob, (*more, *way) if is_set else (*way, *more))
+                for (before, way), (log_prob, more) in pairs
+            ]
             own = _likeliest(joined, most)
         ways += own
     return _likeliest(ways, most)

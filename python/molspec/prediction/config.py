@@ -65,7 +65,7 @@ class DecodeConfig:
 
     @property
     def is_told(self) -> bool:
-        """Whether `answer_settings` say all that decides answers: not of a drafter of any kind."""
+        """Whether `answer_settings` name all that decides answers: any object may draft."""
         known = isinstance(self.options.drafter, str | Drafting | OwnDraft | None)
         return known or not self.options.drafts_decide
 

@@ -153,7 +153,7 @@ class _Strategies:
         return Strategy(forced_spec(config.options, self.model.reader.spec.max_positions))
 
 
-#: As `Steps`, of predictions: the list of each source.
+#: `Steps` that get the predictions of each source, and return those of the query.
 _Predicting = Generator[
     tuple[Sequence[Source], Strategy], list[list[Prediction]], tuple[Prediction, ...]
 ]

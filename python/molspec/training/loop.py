@@ -239,7 +239,7 @@ class _Training:
             rest = ((self._config.steps or 0) - now["step"]) * minutes / taken
             expected = f"{self._config.steps} steps are about {rest:.1f} more minutes"
         else:
-            steps = int(now["step"] + max(0.0, limit - now["minutes"]) * taken / minutes)
+            steps = int(now["step"] + max(0.0, limit - now["minutes"]) * taken / max(minutes, 1e-9))
             expected = f"{limit:g} minutes are about {steps} steps here"
         self._report(f"{tokens / max(60 * minutes, 1e-9):.0f} tokens/s; {expected}")
         return True

@@ -96,7 +96,9 @@ def prepare(
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
     decided_by = {
         "judge": None if judge is None else judge.name,
-        "contents": [digest(Path(file)) for group in groups.values() for file in group],
+        "contents": {
+            printable(file): digest(Path(file)) for group in groups.values() for file in group
+        },
     }
     progress = Stages(output, {**versions, **settings, **decided_by})
     excluded = _products(progress, exclude, options)

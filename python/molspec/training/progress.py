@@ -17,12 +17,15 @@ from molspec.training.reactions import Row
 _Item = TypeVar("_Item")
 
 
-def _same(value: Any) -> Any:
-    return value
+def _result(value: Any) -> Any:
+    (result,) = value
+    return result
 
 
 #: Results as JSON values.
-_RECORDS: Kind[Any] = Kind("a preparation", _same, _same)
+_RECORDS: Kind[Any] = Kind(
+    "a preparation", _result, lambda result: [result], "take another output folder to begin anew"
+)
 _BLOCK = 1 << 20
 
 
@@ -47,7 +50,7 @@ def check_output(output: Path) -> None:
 class Stages:
     """A file for each stage, in the folder `unfinished` of `output`, until all is done.
 
-    settings: that decide the results and their items, as JSON values.
+    settings: the values that decide the results and their items, for JSON.
     """
 
     def __init__(self, output: Path, settings: Mapping[str, Any]) -> None:
@@ -69,7 +72,14 @@ class Stages:
         self.folder.mkdir(parents=True, exist_ok=True)
         journal = Journal(self.folder / f"{name}.jsonl", self._settings, _RECORDS)
         rest = iter(items)
-        for result, item in zip(journal.records(), rest, strict=False):
+        for result in journal.records():
+            try:
+                item = next(rest)
+            except StopIteration:
+                raise ValueError(
+                    f"output is {self.output}: {name}.jsonl has more records than there are "
+                    f"items: {_RECORDS.remedy}"
+                ) from None
             yield item, result
         with journal.appending() as append:
             for item, result in beside(rest, work):

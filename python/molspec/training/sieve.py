@@ -24,7 +24,8 @@ class Judge:
 
     name: its name in reports.
     log_probs: natural log of the probability of each target, given (source, target, is_aligned);
-        None if the model cannot read a pair. By its atom maps a target is aligned as it is spelt.
+        None if the model cannot read a pair. is_aligned: atom maps aligned the
+        pair, so the target is scored as it is spelt.
     """
 
     name: str

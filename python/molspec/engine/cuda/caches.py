@@ -144,8 +144,8 @@ class Caches:
 
     def _grow_buffers(self, size: int, path_slot_count: int, block_count: int) -> None:
         moved = self.nodes.grow(size) | self.log_probs.grow(size)
-        if size <= MOST_REPLAYED:  # any such step has room
-            path_slot_count = size * self.spec.max_positions
+        # Any step that is replayed has room.
+        path_slot_count = max(path_slot_count, min(size, MOST_REPLAYED) * self.spec.max_positions)
         moved |= self.path_slots.grow(power_of_two(path_slot_count))
         if block_count > len(self.kv_cache):
             self.kv_cache = grown(self.kv_cache, block_count)

@@ -14,13 +14,13 @@ GAP = (0, 0, 0, -1)
 
 
 def replayed_step(caches: Caches) -> Step:
-    """The steps that fit the buffers, at most of MOST_REPLAYED nodes, by their graphs.
+    """Steps of up to MOST_REPLAYED nodes, each size by its graph.
 
     Valid until a buffer moves.
     """
     buffers = caches.nodes, caches.path_slots, caches.log_probs
     nodes, path_slots, log_probs = buffers
-    # What is captured first runs: over no nodes, since slots may have been given to others.
+    # Kernels run once before they are captured: over no nodes, since others may have the slots.
     nodes.host.numpy()[:] = GAP
     nodes.upload(len(nodes.host))
     most = min(len(nodes.host), MOST_REPLAYED)
