@@ -62,7 +62,7 @@ void Batch::free(int32_t index) {
   rows_[index].live = false;
   --live_count_;
   tree_.clear(index);
-  if (live_count_ == 0) noted_.clear();
+  if (live_count_ == 0) stored_.clear();
 }
 
 std::vector<Path> Batch::paths() const {
@@ -101,8 +101,8 @@ std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) 
     if (!rows_[i].live) continue;
     const auto index = static_cast<int32_t>(i);
     Query& query = rows_[i];
-    note(query, first, log_probs, vocab_size);
-    const float* rows = changed(query, first, log_probs, vocab_size);
+    store(query, first, log_probs, vocab_size);
+    const float* rows = by_settings(query, first, log_probs, vocab_size);
     if (query.search->advance_after_prefix(rows, vocab_size)) {
       done.push_back(take(query));
       free(index);
@@ -114,22 +114,22 @@ std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) 
   return done;
 }
 
-void Batch::note(const Query& query, size_t first, const float* log_probs, int32_t vocab_size) {
+void Batch::store(const Query& query, size_t first, const float* log_probs, int32_t vocab_size) {
   if (!settings(*query.spec).token_log_probs) return;
-  noted_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
+  stored_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
   for (size_t i = first; i < first + query.staged_count; ++i, log_probs += vocab_size)
-    noted_[tree_.staged_slot(i)].assign(log_probs, log_probs + vocab_size);
+    stored_[tree_.staged_slot(i)].assign(log_probs, log_probs + vocab_size);
 }
 
-const float* Batch::changed(const Query& query, size_t first, const float* log_probs,
-                            int32_t vocab_size) {
+const float* Batch::by_settings(const Query& query, size_t first, const float* log_probs,
+                                int32_t vocab_size) {
   const Settings& its = settings(*query.spec);
   if (!its.changes_rows()) return log_probs;
-  changed_.assign(log_probs, log_probs + query.staged_count * static_cast<size_t>(vocab_size));
-  float* row = changed_.data();
+  by_settings_.assign(log_probs, log_probs + query.staged_count * static_cast<size_t>(vocab_size));
+  float* row = by_settings_.data();
   for (size_t i = first; i < first + query.staged_count; ++i, row += vocab_size)
     its.change(row, tree_.staged()[i].position, model_->roles().special().eos);
-  return changed_.data();
+  return by_settings_.data();
 }
 
 Decoded Batch::take(Query& query) const {
@@ -152,7 +152,7 @@ std::vector<float> Batch::token_log_probs(const Hypothesis& hypothesis) const {
       hypothesis.finished ? model_->roles().special().eos : hypothesis.token_ids.back();
   int32_t slot = hypothesis.slot;
   for (auto each = log_probs.rbegin(); each != log_probs.rend(); ++each) {
-    *each = noted_[slot][token_id];
+    *each = stored_[slot][token_id];
     token_id = tree_.token_id(slot);
     slot = tree_.parent(slot);
   }

@@ -54,10 +54,10 @@ class Batch {
   void check_prefix(const SearchSpec& spec, const std::vector<int32_t>& prefix) const;
   void free(int32_t index);
   Decoded take(Query& query) const;
-  // The part of Settings in advance(), for the query's staged nodes from `first` on.
-  void note(const Query& query, size_t first, const float* log_probs, int32_t vocab_size);
-  const float* changed(const Query& query, size_t first, const float* log_probs,
-                       int32_t vocab_size);
+  // Of the staged nodes from `first` on: stores log-probs; returns those that settings change.
+  void store(const Query& query, size_t first, const float* log_probs, int32_t vocab_size);
+  const float* by_settings(const Query& query, size_t first, const float* log_probs,
+                           int32_t vocab_size);
   std::vector<float> token_log_probs(const Hypothesis& hypothesis) const;
 
   std::shared_ptr<const GuessModel> model_;
@@ -65,9 +65,9 @@ class Batch {
   BeamNotes notes_;
   DraftLedger ledger_;
   std::vector<Query> rows_;
-  std::vector<DraftTree> proposed_;        // the searches hold pointers into it until they advance
-  std::vector<std::vector<float>> noted_;  // log-probs after evaluated nodes, by slot
-  std::vector<float> changed_;             // scratch
+  std::vector<DraftTree> proposed_;         // the searches hold pointers into it until they advance
+  std::vector<std::vector<float>> stored_;  // log-probs after evaluated nodes, by slot
+  std::vector<float> by_settings_;          // scratch
   int32_t live_count_ = 0;
 };
 

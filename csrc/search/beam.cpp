@@ -28,7 +28,7 @@ class BeamSearch::Stepper {
 };
 
 BeamSearch::BeamSearch(const BeamSpec& spec, Row row)
-    : Search(std::move(row)), spec_(spec), guess_(*row_.model), nodes_(row_) {
+    : Search(std::move(row)), spec_(spec), guess_(*row_.guess), nodes_(row_) {
   lists_.fit(spec.beam_size);
 }
 

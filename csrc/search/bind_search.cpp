@@ -134,7 +134,7 @@ void bind_decoded(py::module_& module) {
       py::class_<SearchStatistics>(module, "SearchStatistics"), REQUIRED(SearchStatistics, steps),
       REQUIRED(SearchStatistics, nodes), REQUIRED(SearchStatistics, drafted_tokens),
       REQUIRED(SearchStatistics, accepted_tokens), REQUIRED(SearchStatistics, emitted_tokens));
-  bind_fields(py::class_<Decoded>(module, "Decoded"), REQUIRED(Decoded, query),
+  bind_fields(py::class_<Decoded>(module, "Decoded"), REQUIRED(Decoded, row),
               REQUIRED(Decoded, hypotheses), REQUIRED(Decoded, statistics),
               OPTIONAL(Decoded, error));
 }

@@ -48,7 +48,7 @@ constexpr char kNoNumbers[] = "the model's log-probabilities are not numbers";
 constexpr char kImpossiblePrefix[] = "the model gives target_prefix no probability";
 
 struct Decoded {
-  int32_t query = 0;                   // the row of the batch
+  int32_t row = 0;                     // of the batch
   std::vector<Hypothesis> hypotheses;  // best first
   SearchStatistics statistics;
   std::string error;  // why there are no hypotheses; otherwise empty
@@ -74,12 +74,12 @@ struct Row {
   int32_t index;
   TokenTree* tree;
   BeamNotes* notes;
-  std::shared_ptr<const GuessModel> model;
+  std::shared_ptr<const GuessModel> guess;
   DraftLedger* ledger = nullptr;
 
   int32_t add(int32_t parent, int32_t token_id) const { return tree->add(index, parent, token_id); }
-  int32_t bos() const { return model->roles().special().bos; }
-  int32_t eos() const { return model->roles().special().eos; }
+  int32_t bos() const { return guess->roles().special().bos; }
+  int32_t eos() const { return guess->roles().special().eos; }
 };
 
 // A row of a batch that is live, or free. Throws std::invalid_argument if it is not, or if it does
@@ -104,12 +104,12 @@ class Search {
   // std::invalid_argument for ids outside the vocabulary.
   void start(const std::vector<int32_t>& source_ids, uint64_t query_key,
              const std::vector<int32_t>& prefix) {
-    row_.model->roles().check_tokens(source_ids);
+    row_.guess->roles().check_tokens(source_ids);
     query_key_ = query_key;
     prefix_ = prefix;
     prefix_log_prob_ = 0;
     decoded_ = {};
-    decoded_.query = row_.index;
+    decoded_.row = row_.index;
     begin(source_ids);
   }
   // The part of start() that differs between searches.

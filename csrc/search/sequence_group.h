@@ -49,18 +49,18 @@ class SequenceGroup {
     sequence.node = child_or_new(sequence.node, sequence.token_ids.back());
   }
 
-  // Stage nodes for the next step: first a node whose parent is evaluated or staged (a repeated
-  // call has no effect), then the drafts after it, except those at max_position. The latter returns
-  // how many.
+  // Begins the next step: no node is staged for it.
   void unstage() {
     for (const int32_t slot : staged_) row_.tree->set_row(slot, TokenTree::kNone);
     staged_.clear();
   }
+  // Stages a node whose parent is evaluated or staged. A repeated call has no effect.
   void stage(int32_t node) {
     if (row_of(node) != TokenTree::kNone) return;
     row_.tree->set_row(node, static_cast<int32_t>(staged_.size()));
     staged_.push_back(node);
   }
+  // Stages the drafts after a node, except those at max_position; returns how many.
   int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position) {
     int32_t count = 0;
     drafts_ = &drafts;
@@ -75,7 +75,7 @@ class SequenceGroup {
   // The row of log-probs of a staged node; kNone of another one.
   int32_t row_of(int32_t node) const { return row_.tree->row(node); }
   size_t staged_count() const { return staged_.size(); }
-  // Stages the nodes in the tree, for the decoder.
+  // Passes the staged nodes on to the tree, for the decoder.
   void submit() const {
     for (const int32_t slot : staged_) row_.tree->stage(row_.index, slot);
   }

@@ -21,7 +21,7 @@ class SequenceSearch final : public Search {
   SequenceSearch(const SequenceSpec& spec, Row row)
       : Search(std::move(row)),
         spec_(spec),
-        drafter_(make_drafter(spec.drafter, row_.model)),
+        drafter_(make_drafter(spec.drafter, row_.guess)),
         ledger_(pays_for_paths(spec.drafter) ? row_.ledger : nullptr),
         group_(row_),
         sequences_(static_cast<size_t>(spec.samples)),

@@ -26,7 +26,7 @@ class SpeculativeBeamSearch final : public Search {
   SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, Row row)
       : Search(std::move(row)),
         spec_(spec),
-        drafter_(make_drafter(spec.drafter, row_.model)),
+        drafter_(make_drafter(spec.drafter, row_.guess)),
         nodes_(row_) {}
 
   void begin(const std::vector<int32_t>& source_ids) override {

@@ -142,7 +142,7 @@ def test_rows_end_and_begin_again() -> None:
     rounds.finish(1)
     rounds.cancel(0)
     assert rounds.live_count == 2
-    done = [each.query for _ in range(3) for each in rounds.run()]
+    done = [each.row for _ in range(3) for each in rounds.run()]
     assert done == [1]
     assert rounds.states() == [0, LIVE + 1, LIVE, 0]
     rounds.start(1, [])

@@ -58,9 +58,9 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Failed:
-    """The result of a query that cannot be decoded; `query` is its row, as in `Decoded`."""
+    """The result of a query that cannot be decoded, in a row of the batch, as `Decoded`."""
 
-    query: int
+    row: int
     error: Exception
 
 
@@ -143,8 +143,8 @@ class HostExecutor:
         """Let every search accept what the model confirms; return the queries that are done."""
         done: list[Decoded | Failed] = []
         for decoded in self._batch.advance(log_probs):
-            error = self._release(decoded.query)
-            done.append(decoded if error is None else Failed(decoded.query, error))
+            error = self._release(decoded.row)
+            done.append(decoded if error is None else Failed(decoded.row, error))
         self._watch.charge("verify")
         return done
 

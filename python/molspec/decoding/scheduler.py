@@ -159,7 +159,7 @@ class Scheduler(Generic[AnswerT]):
             done = executor.run(until_answered)
             self._watch.charge("step")
             self.statistics.decoder_calls += executor.decoder_calls - calls
-            for each, (request, place) in [(each, self._free(each.query)) for each in done]:
+            for each, (request, place) in [(each, self._free(each.row)) for each in done]:
                 if isinstance(each, Decoded):
                     self.statistics.add(each)
                     request.found[place] = each

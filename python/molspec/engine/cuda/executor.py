@@ -205,8 +205,8 @@ class GraphExecutor(ABC, Generic[SpecT]):
         head = answer["head"]
         statistics = SearchStatistics(**{name: int(head[name]) for name in _COUNTS})
         if head["state"] == NO_NUMBERS_STATE:
-            return Decoded(query=row, hypotheses=[], statistics=statistics, error=NON_FINITE)
-        return Decoded(query=row, hypotheses=self._hypotheses(answer), statistics=statistics)
+            return Decoded(row=row, hypotheses=[], statistics=statistics, error=NON_FINITE)
+        return Decoded(row=row, hypotheses=self._hypotheses(answer), statistics=statistics)
 
     @abstractmethod
     def _make_buffers(self, spec: SpecT, guess: GuessModel) -> np.dtype[Any]:
