@@ -20,7 +20,8 @@ void bind_layouts(py::module_& module) {
       py::dict("block_positions"_a = kBlockPositions, "tree_nodes"_a = kMostTreeNodes,
                "tree_states"_a = kTreeStates, "beam_size"_a = kWidestBeam,
                "ngram_symbols"_a = kMostNgramSymbols, "threads"_a = kMostThreads,
-               "chunk_rows"_a = kChunkRows, "prepared_step_bytes"_a = kPreparedStepBytes);
+               "chunk_rows"_a = kChunkRows, "step_nodes"_a = kFewestNodes,
+               "prepared_step_bytes"_a = kPreparedStepBytes);
   // CMAKE_CUDA_ARCHITECTURES; empty if the CUDA operators are not built.
   module.attr("CUDA_CHIPS") = MOLSPEC_CUDA_CHIPS;
 

@@ -15,6 +15,7 @@ constexpr int kTreeSpares = 16;         // states of candidate nodes of a tree
 constexpr int kTreeStates = kTreeSpares + kTreeWarps;  // of a query, beside one for each node
 constexpr int64_t kWidestBeam = 64;     // a block of threads holds a beam and its candidates
 constexpr int kMostNgramSymbols = 512;  // of an n-gram model
+constexpr int64_t kFewestNodes = 8;     // of a captured step; the sizes double from here on
 // Threads that a step on the CPU may use.
 constexpr int kMostThreads = 64;
 // Nodes that the decoder on the CPU takes through its layers at a time, so that their activations

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
-#include <string>
 
 #include "cpu/layers.h"
 #include "ops/check.h"

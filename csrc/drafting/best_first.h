@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/require.h"
 #include "drafting/draft_tree.h"
 #include "drafting/guess.h"
 
@@ -21,8 +22,7 @@ class BestFirst {
   }
 
   // Replaces `out` with a tree of paths of at most max_depth tokens. next_tokens(out, node, depth)
-  // returns the tokens that may follow a node, or kRoot, likeliest first; the path to it has
-  // `depth` tokens.
+  // returns the tokens that may follow a node or kRoot at this depth, likeliest first.
   template <typename NextTokens>
   void draft(int32_t max_depth, const NextTokens& next_tokens, DraftTree& out) {
     out.clear();

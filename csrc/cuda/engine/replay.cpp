@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/limits.h"
 #include "common/prepared_step.h"
 #include "cuda/engine/rows.h"
 #include "cuda/launch.h"
@@ -13,9 +14,7 @@
 namespace molspec::cuda {
 namespace {
 
-constexpr int64_t kFewestNodes = 8;
-
-// The graphs of steps of 8, 16, 32, ... nodes over the same buffers, as
+// The graphs of steps of kFewestNodes, twice as many, ... over the same buffers, as
 // molspec/engine/cuda/replay.py writes them.
 struct Replay {
   int64_t device;

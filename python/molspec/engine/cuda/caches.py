@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from molspec._native import Step
+from molspec._native import LIMITS, Step
 from molspec.engine import ops
 from molspec.engine.cuda.graphs import Graphs, Staged
 from molspec.engine.cuda.outbox import Outbox
@@ -17,7 +17,7 @@ from molspec.engine.packing import BLOCK_POSITIONS, PackedModel
 from molspec.engine.session import grown
 
 #: The nodes of the smallest captured step; sizes are powers of two from here on.
-FEWEST_NODES = 8
+FEWEST_NODES = LIMITS["step_nodes"]
 #: The most nodes, or ids of several sources, of one call; more are split. The kernels take 2 ** 20,
 #: but the workspace grows with them: to 10 KB each for the bundled models.
 MOST_ROWS = 1 << 17

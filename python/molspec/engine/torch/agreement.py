@@ -218,11 +218,13 @@ class Trial:
         if self._moved(short, self.expected):
             return
         target_ids = self.target_ids[None]
-        one, two = (
-            logits_of(
-                self.model, target_ids, each, torch.ones(each.shape[:2]).bool().to(each.device)
-            )
+        hidden = (
+            torch.ones(each.shape[:2], dtype=torch.bool, device=each.device)
             for each in self.memories
+        )
+        one, two = (
+            logits_of(self.model, target_ids, *each)
+            for each in zip(self.memories, hidden, strict=True)
         )
         if self._moved(one, two):
             raise ValueError(f"decode sees no memory, but what its mask hides: {POLARITY}")
