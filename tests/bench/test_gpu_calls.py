@@ -85,6 +85,17 @@ def test_only_a_call_whose_parts_all_passed_has_passed(
     assert (tmp_path / "summary.txt").read_text().splitlines()[-1] == verdict
 
 
+def test_a_stand_in_runs_the_parts_of_missing_tools(
+    calls: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "1")
+    call = calls.Call(tmp_path, 60)
+    part = calls.Step("part", 20, ("true",), under=("no-such-tool-here",))
+    assert call.run(part, calls.Step("the tool", 20, ("false",)), tool="no-such-tool-here")
+    assert call.end() == 0
+    assert call.passed == ["part"]
+
+
 def test_parts_without_time_are_left_out(calls: ModuleType, tmp_path: Path) -> None:
     call = calls.Call(tmp_path, 1)
     assert not call.run(calls.Step("late", 20, ("true",)))
