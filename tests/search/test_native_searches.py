@@ -23,8 +23,9 @@ from molspec._native import (
     SpeculativeBeamSpec,
 )
 from molspec.drafting import guess_model
+from molspec.text import Vocabulary
 from tests.refusals import refused
-from tests.tiny import VOCABULARY
+from tests.tiny import TOKENS, VOCABULARY
 
 STATM = Path("/proc/self/statm")
 GUESS = guess_model(VOCABULARY, None)
@@ -279,3 +280,19 @@ def test_memory_grows_with_the_batch_not_with_its_square() -> None:
 
 def resident_bytes() -> int:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("size", [16, 17, 300, 700])
+def test_a_beam_takes_the_likeliest_tokens_and_the_lower_id_among_equals(size: int) -> None:
+    vocabulary = Vocabulary([*TOKENS[:4], *(f"[{i}*]" for i in range(size - 4))], unk_id=3)
+    draw = np.random.default_rng(size)
+    for count in (1, 10):
+        row = -draw.integers(1, 1 + size // 5, size).astype(np.float32)
+        row[[5, 9]] = np.nan, -np.inf
+        batch = Batch(1, guess_model(vocabulary, None))
+        batch.start(0, BeamSpec(beam_size=count, n_best=count, max_length=1), [])
+        batch.plan()
+        (done,) = batch.advance(row[None])
+        found = [each.token_ids or [vocabulary.eos_id] for each in done.hypotheses]
+        order = sorted(set(range(size)) - {5}, key=lambda token: (-row[token], token))
+        assert found == [[token] for token in order[:count]]
