@@ -25,7 +25,7 @@ GuessModel::GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram
     throw_invalid("n-gram model: its alphabet has ", ngram_->alphabet_size(), " symbols: expected ",
                   alphabet_size(), " for a vocabulary of ", roles_.vocab_size(), " tokens");
   require(ngram_->order() == Guess::kNgramOrder, "n-gram model: its order", ngram_->order(),
-          Guess::kNgramOrder);
+          Guess::kNgramOrder, "; molspec.drafting.build_ngram makes one of pairs");
 }
 
 GuessModel::GuessModel(TokenRoles roles, bool rewrites)
@@ -33,9 +33,6 @@ GuessModel::GuessModel(TokenRoles roles, bool rewrites)
 
 void Guess::restart(const std::vector<int32_t>& source_ids) {
   writer_.write(source_ids, model_->rewrites(), text_);
-  const auto atom_count = std::count_if(
-      source_ids.begin(), source_ids.end(),
-      [this](int32_t token) { return model_->roles().kind(token) == TokenKind::kAtom; });
   code_of_symbol_.assign(static_cast<size_t>(model_->symbols().alphabet_size()), 0);
   codes_.clear();
   int used = 0;
@@ -48,13 +45,8 @@ void Guess::restart(const std::vector<int32_t>& source_ids) {
     codes_.push_back(code == 0 ? kNoCode : code);
   }
   rules_.symbols = model_->symbols();
-  rules_.text = {text_.symbols.data(),
-                 text_.atoms.data(),
-                 codes_.data(),
-                 code_of_symbol_.data(),
-                 text_.size(),
-                 text_.source_length,
-                 static_cast<int32_t>(atom_count)};
+  rules_.text = {text_.symbols.data(),   text_.atoms.data(), codes_.data(),
+                 code_of_symbol_.data(), text_.size(),       text_.source_length};
 }
 
 void Guess::start(GuessState& state) const {

@@ -90,8 +90,8 @@ std::string guess_text_row(const GuessModel& model, const std::vector<int32_t>& 
   Guess guess(model);
   guess.restart(source_ids);
   const GuessText& text = guess.text();
-  const GuessTextRow::Head head{text.size, text.source_length, text.atom_count,
-                                model.symbols().alphabet_size(), GuessTextRow::kFresh};
+  const GuessTextRow::Head head{text.size, text.source_length, model.symbols().alphabet_size(),
+                                GuessTextRow::kFresh};
   std::string row = empty_row<GuessTextRow>(head);
   const auto* base = reinterpret_cast<const uint8_t*>(row.data());
   RowCarver carver(base);
@@ -107,7 +107,7 @@ std::pair<int64_t, int64_t> guess_row_limits(const GuessModel& model, int longes
   const auto size =
       static_cast<int32_t>(model.rewrites() ? CopyTextWriter::most_size(longest) : longest + 1);
   RowCarver row(nullptr);
-  GuessTextRow::carve({size, longest, longest, model.symbols().alphabet_size(), 0}, row);
+  GuessTextRow::carve({size, longest, model.symbols().alphabet_size(), 0}, row);
   return {row.size(), guess_state_size(size, longest)};
 }
 

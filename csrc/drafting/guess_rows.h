@@ -73,7 +73,7 @@ struct GuessTables {
 
 struct GuessTextRow {
   struct Head {
-    int32_t size, source_length, atom_count;
+    int32_t size, source_length;
     int32_t alphabet_size;  // of ring symbols
     int32_t absorbed;       // tokens in the root's state; kFresh: there is no state yet
   };
@@ -88,7 +88,6 @@ struct GuessTextRow {
     text.code_of_symbol = row.take<uint8_t>(head.alphabet_size);
     text.size = head.size;
     text.source_length = head.source_length;
-    text.atom_count = head.atom_count;
     return text;
   }
 };

@@ -41,13 +41,11 @@ MOLSPEC_ANYWHERE inline int match_class(int length) {
   return length < 14 ? 6 : 7;
 }
 constexpr int kMatchClasses = 8;
-constexpr int kMaxUncopied = 7;
 
 // The state of a path, except its two rows of bytes.
 struct GuessPlace {
   static constexpr int kHistory = 7;
 
-  int32_t uncopied_count = 0;  // atoms of the source that are not copied yet
   int32_t copy_point = 0;
   int32_t open_parentheses = 0;
   int32_t history[kHistory] = {};  // the newest symbols, newest first; BOS before them
@@ -55,7 +53,7 @@ struct GuessPlace {
 };
 
 // The context of the n-gram model, the most informative symbol last.
-constexpr int kGuessContext = GuessPlace::kHistory + 6;
+constexpr int kGuessContext = GuessPlace::kHistory + 5;
 
 struct GuessStateView {
   // For every position of the copy text: how many of the newest symbols equal the symbols directly
@@ -74,7 +72,6 @@ struct GuessText {
   const uint8_t* codes;            // [size]
   const uint8_t* code_of_symbol;   // [alphabet of ring symbols]
   int32_t size, source_length;
-  int32_t atom_count;  // of the source
 };
 
 // A predicted symbol as a token; kNoToken if it is not a token at this place.
@@ -102,7 +99,6 @@ struct GuessRules {
   // The state after BOS, but for the match lengths and copied atoms.
   MOLSPEC_ANYWHERE void start(GuessPlace& place) const {
     place = {};
-    place.uncopied_count = text.atom_count;
     for (int32_t& symbol : place.history) symbol = symbols.special.bos;
   }
 
@@ -114,7 +110,8 @@ struct GuessRules {
     const bool ended = before.copy_point == text.source_length || symbol == symbols.special.pad;
     const bool continues = text.symbols[before.copy_point] == symbol && !ended;
     const TokenKind kind = symbols.kinds[token];
-    place.uncopied_count = before.uncopied_count - (continues ? mark_copied(before, child) : 0);
+    if (continues && text_kind(before.copy_point) == TokenKind::kAtom)
+      child.copied[text.atoms[before.copy_point]] = 1;
     place.copy_point = before.copy_point + continues;
     place.open_parentheses =
         before.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
@@ -123,16 +120,6 @@ struct GuessRules {
     place.rings = before.rings;
     symbols.advance(token, place.rings);
     expect_jump(before, kind, child);
-  }
-
-  // Marks the atom at the copy point, if any, as copied. Returns how many were newly marked.
-  MOLSPEC_ANYWHERE int32_t mark_copied(const GuessPlace& before,
-                                       const GuessStateView& state) const {
-    if (text_kind(before.copy_point) != TokenKind::kAtom) return 0;
-    uint8_t& copied = state.copied[text.atoms[before.copy_point]];
-    const int32_t fresh = 1 - copied;
-    copied = 1;
-    return fresh;
   }
 
   // Two copy points that matching symbols cannot find: after ".", the first atom that is not copied
@@ -179,11 +166,9 @@ struct GuessRules {
     const bool rewritten = place.copy_point > text.source_length;
     const int copying =
         match_class(state.match_lengths[place.copy_point]) + (rewritten ? kMatchClasses : 0);
-    const int uncopied = place.uncopied_count < kMaxUncopied ? place.uncopied_count : kMaxUncopied;
     const int32_t entries[kGuessContext] = {
-        ahead(place, 3), ahead(place, 2), ahead(place, 1), past[6], past[5],
-        past[4],         past[3],         uncopied,        past[2], past[1],
-        copying,         ahead(place, 0), past[0]};
+        ahead(place, 3), ahead(place, 2), ahead(place, 1), past[6], past[5],         past[4],
+        past[3],         past[2],         past[1],         copying, ahead(place, 0), past[0]};
     for (int i = 0; i < kGuessContext; ++i) context[i] = entries[i];
   }
 

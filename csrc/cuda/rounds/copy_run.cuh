@@ -36,17 +36,10 @@ struct CopyRun {
     const int closed = __popc(__ballot_sync(~0U, kind == TokenKind::kClose) & all);
     // The lane's symbol in the history: the last lane has the newest.
     const int32_t newest = __shfl_sync(~0U, symbol, max(count - 1 - lane, 0));
-    bool fresh = false;
-    if (is && kind == TokenKind::kAtom) {
-      uint8_t& copied = to.copied[text.atoms[begin + lane]];
-      fresh = copied == 0;
-      copied = 1;
-    }
-    const int marked = __popc(__ballot_sync(~0U, fresh));
+    if (is && kind == TokenKind::kAtom) to.copied[text.atoms[begin + lane]] = 1;
     if (lane < GuessPlace::kHistory)
       to.place->history[lane] = lane < count ? newest : from.place->history[lane - count];
     if (team.leads()) {
-      to.place->uncopied_count = from.place->uncopied_count - marked;
       to.place->copy_point = begin + count;
       to.place->open_parentheses = from.place->open_parentheses + opened - closed;
     }
