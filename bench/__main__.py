@@ -1,4 +1,4 @@
-"""Times every operator beside its reference twin: `python bench/`.
+"""Times every operator, most of them beside a reference twin: `python bench/`.
 
 A time is that of one call on one thread, the median of the rounds. The twins are slow, so the ratio
 comes from a few separate rounds, in which operator and twin take turns. decoder_step and encode
@@ -44,7 +44,8 @@ def measure_operators(names: Sequence[str], rounds: int) -> Iterator[Measured]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python bench/", description="Time every operator beside its reference twin."
+        prog="python bench/",
+        description="Time every operator, most of them beside a reference twin.",
     )
     parser.add_argument("--only", metavar="NAME", nargs="+", choices=OPERATORS, default=OPERATORS)
     parser.add_argument("--json", metavar="FILE", type=Path, help="file for every round's times")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from tests import reference
 
 import ceilings
 from case import Case, Work
@@ -34,8 +33,7 @@ def cases() -> Iterator[Case]:
                     "decoder_step",
                     f"{name} {dtype_name} {node_count} nodes",
                     partial(ops.decoder_step, *step.step_arguments),
-                    partial(reference.decoder_step, *step.step_arguments),
-                    Work(*work(spec, dtype, node_count), read, multiply),
+                    work=Work(*work(spec, dtype, node_count), read, multiply),
                 )
 
 

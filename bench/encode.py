@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from tests import reference
-
 import ceilings
 from case import Case, Work
 from models import DTYPES, batch, packed_model, shapes
@@ -29,8 +27,7 @@ def cases() -> Iterator[Case]:
                     "encode",
                     f"{name} {dtype_name} {length} tokens",
                     partial(ops.encode, *query.encode_arguments),
-                    partial(reference.encode, *query.encode_arguments),
-                    Work(
+                    work=Work(
                         weight_count(spec) * dtype.itemsize,
                         operations(spec, length),
                         read,

@@ -80,7 +80,7 @@ def _checked(what: str, batch: Batch, dtype: str, place: Place, rows: range) -> 
     batches = [batch.alone(row) for row in rows]
     alone = joined([on_device(each, place)[-1] for each in batches])
     yield compared(f"{what}, {len(rows)} rows alone and together", together, alone)
-    expected = joined([each.run(reference)[-1] for each in batches])
+    expected = joined([each.expected()[0][-1] for each in batches])
     yield compared(f"{what}, {len(rows)} rows", alone, expected, _TOLERANCES[dtype])
 
 
@@ -90,7 +90,7 @@ def engine(place: Place, dtype: str) -> Iterator[Row]:
         for count in (30,) if place.few else (30, 150):
             batch = engine_batch(convention, dtype, count)
             what = f"{convention}, {dtype}, {count} nodes"
-            yield compared(what, on_device(batch, place), batch.run(reference), _TOLERANCES[dtype])
+            yield compared(what, on_device(batch, place), batch.expected()[0], _TOLERANCES[dtype])
             yield from _checked(what, batch, dtype, place, range(0, count, max(1, count // 8)))
 
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tests import reference
 from tests.cuda.emulator import Emulator
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import batch_of
@@ -12,9 +11,7 @@ from tests.engine.trees import batch_of
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_engine_equals_reference(cuda: Emulator, convention: str) -> None:
     batch = batch_of(convention, "uneven")
-    torch.testing.assert_close(
-        batch.run(cuda.ops), batch.run(reference, torch.float64).float(), atol=2e-5, rtol=1e-5
-    )
+    torch.testing.assert_close(batch.run(cuda.ops), batch.expected()[0], atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -24,7 +21,7 @@ def test_every_dtype_matches_reference(cuda: Emulator, shape: str, dtype: torch.
     batch = batch_of("whole panels", shape, dtype)
     tolerance = {torch.float32: 2e-5, torch.bfloat16: 0.06}[dtype]
     torch.testing.assert_close(
-        batch.run(cuda.ops), batch.run(reference), atol=tolerance, rtol=tolerance
+        batch.run(cuda.ops), batch.expected()[0], atol=tolerance, rtol=tolerance
     )
 
 
@@ -46,13 +43,10 @@ def test_hidden_states_are_stored_by_slot(cuda: Emulator, convention: str) -> No
     batch = batch_of(convention, "uneven")
     slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
     other_slots = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
-    stored = []
-    for library in (cuda.ops, reference):
-        hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
-        batch.run(library, hidden_states=hidden_states)
-        assert hidden_states[other_slots].isnan().all()
-        stored.append(hidden_states[slots])
-    torch.testing.assert_close(*stored, atol=2e-5, rtol=1e-5)
+    hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
+    batch.run(cuda.ops, hidden_states=hidden_states)
+    assert hidden_states[other_slots].isnan().all()
+    torch.testing.assert_close(hidden_states[slots], batch.expected()[1], atol=2e-5, rtol=1e-5)
 
 
 def test_gaps_are_skipped(cuda: Emulator) -> None:

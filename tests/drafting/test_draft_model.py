@@ -1,5 +1,6 @@
 """Models that draft for other models: calls and invalid options."""
 
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -15,6 +16,7 @@ from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
 from tests.engine.models import random_weights
+from tests.laws import cases
 from tests.refusals import refused
 
 SHORT = tiny.QUERIES[:-1]
@@ -29,20 +31,19 @@ def model() -> Model:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> FilePath:
     folder = tmp_path_factory.mktemp("models")
-    for name, seed in (("same", 1), ("small", 2)):
-        write(tiny.checkpoint(seed), folder / name)
+    cases.write_models(folder)
     return folder
 
 
-@pytest.mark.parametrize("kind", ["adaptive", "tree", "hierarchy"])
-@pytest.mark.parametrize("n_best", [1, 3])
+@pytest.mark.parametrize("kind", ["adaptive", "model and tree", "hierarchy"])
+@pytest.mark.parametrize(
+    ("n_best", "ahead"), [(1, None), (3, None), (4, LookAhead(30, min_confidence=0.1))]
+)
 def test_drafts_of_the_model_itself_save_calls(
-    model: Model, folder: FilePath, kind: str, n_best: int
+    model: Model, folder: FilePath, kind: str, n_best: int, ahead: LookAhead | None
 ) -> None:
-    small = ModelDraft(folder / "small", gamma=2)
-    more: dict[str, Any] = {"tree": {"gamma": 4, "drafter": "tree"}}
-    more["hierarchy"] = {"gamma": 6, "drafter": small}
-    drafter = ModelDraft(folder / "same", **more.get(kind, {}))
+    drafter = cases.drafters(folder)[kind]()
+    drafter = drafter if ahead is None else replace(ahead, drafter=drafter)
     plain = model.predict(SHORT, n_best, drafter="none", max_length=MAX_LENGTH)
     drafted = model.predict(SHORT, n_best, drafter=drafter, max_length=MAX_LENGTH)
     assert drafted.statistics.query_calls < 0.75 * plain.statistics.query_calls
@@ -141,15 +142,6 @@ def test_advance_needs_a_plan(model: Model, kind: str) -> None:
     paths.request([_native.Path(row=0, token_ids=[], log_prob=0.0)], [2])
     with pytest.raises(ValueError, match=r"^nothing is staged: expected plan\(\) after request"):
         paths.advance(np.zeros((0, tiny.VOCABULARY.size), np.float32))
-
-
-def test_look_ahead_with_drafting_model_saves_calls(model: Model, folder: FilePath) -> None:
-    same = str(folder / "same")
-    ahead = LookAhead(node_budget=30, min_confidence=0.1, drafter=ModelDraft(same, gamma=6))
-    plain = model.predict(SHORT, n_best=4, drafter="none", max_length=MAX_LENGTH)
-    drafted = model.predict(SHORT, n_best=4, drafter=ahead, max_length=MAX_LENGTH)
-    assert drafted == plain
-    assert drafted.statistics.query_calls < 0.6 * plain.statistics.query_calls
 
 
 def test_source_too_long_for_drafter_is_still_answered(model: Model, folder: FilePath) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path as FilePath
-from typing import Any
 
 import pytest
 import torch
@@ -13,29 +12,6 @@ from molspec.drafting import ModelDraft
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.drafting.drafters import ReadsHiddenStates
-from tests.engine.models import default_dtype
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        lambda: default_dtype(torch.float64),
-        lambda: torch.device("meta"),
-        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-    ],
-    ids=["float64", "device", "autocast"],
-)
-def test_heads_work_with_any_setting_of_torch(setting: Any) -> None:
-    options: dict[str, Any] = {"drafter": "heads", "max_length": 12}
-    loaded = Model(tiny.with_heads())
-    expected = loaded.predict(tiny.QUERIES[:3], **options)
-    with setting():
-        assert loaded.predict(tiny.QUERIES[:3], **options) == expected
-    checkpoint = tiny.with_heads()
-    with setting():
-        found = Model(checkpoint).predict(tiny.QUERIES[:3], **options)
-    assert found == expected
-    assert found.statistics.drafted_tokens > 0
 
 
 def test_hidden_state_predicts_last_token() -> None:
@@ -89,9 +65,3 @@ def test_callables_have_no_heads_or_hidden_states() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             molspec.decode((encode, decode), ids(["CC"]), max_length=5, drafter=drafter, **SPECIAL)
-
-
-def test_random_numbers_stay_the_callers() -> None:
-    checkpoint, state = tiny.with_heads(), torch.get_rng_state()
-    Model(checkpoint).predict(["CCO"], drafter="heads", max_length=9)
-    assert torch.equal(torch.get_rng_state(), state)

@@ -145,13 +145,16 @@ def test_decode_warns_of_ignored_generation_settings() -> None:
     assert seen[0].filename == __file__
 
 
-def test_a_draft_model_may_have_fewer_positions() -> None:
+@pytest.mark.parametrize("search", [{}, {"n_best": 3}, {"samples": 4, "seed": 5}], ids=str)
+def test_a_draft_model_may_have_fewer_positions(search: dict[str, Any]) -> None:
     model, short = bart(), bart(max_position_embeddings=12)
-    options: dict[str, Any] = {**ids_of(model), "max_length": 30}
+    options: dict[str, Any] = {**ids_of(model), "max_length": 30, **search}
     ids = [[5] * 21, [5, 6, 7, 2]]
-    expected = decode(model, ids, **options)
-    found = decode(model, ids, drafter=ModelDraft(short, gamma=2), **options)
-    assert torch.equal(found.sequences, expected.sequences)
+    expected = decode(model, ids, drafter="none", **options)
+    for drafter in (short, bart()):
+        found = decode(model, ids, drafter=ModelDraft(drafter, gamma=2), **options)
+        assert torch.equal(found.sequences, expected.sequences)
+    assert found.statistics.accepted_tokens > 0  # those of the same model
 
 
 UNSUPPORTED = {

@@ -1,8 +1,6 @@
 """Calls reuse caches; neither their content nor an interrupted call changes an answer."""
 
-import copy
 import os
-import pickle
 import warnings
 from collections.abc import Iterator
 
@@ -128,20 +126,6 @@ def test_free_caches_empties_the_pool(model: Model, expected: Answers) -> None:
     assert answers(model) == expected
 
 
-@pytest.mark.parametrize("through", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_a_copied_model_starts_without_caches(
-    through: object, model: Model, expected: Answers
-) -> None:
-    assert callable(through)
-    size = len(pickle.dumps(model))
-    answers(model)
-    assert len(pickle.dumps(model)) == size
-    copied = through(model)
-    assert idle_buffers(copied) == []
-    assert answers(copied) == expected
-    assert len(idle_buffers(model)) == 1
-
-
 def test_a_forked_child_has_its_own_caches(model: Model, expected: Answers) -> None:
     answers(model)
     stream = model.predict_stream(QUERIES)  # unfinished in the parent
@@ -156,16 +140,3 @@ def test_a_forked_child_has_its_own_caches(model: Model, expected: Answers) -> N
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     results = [first, *(result.predictions for result in stream)]
     assert results == [result.predictions for result in model.predict(QUERIES)]
-
-
-def test_caches_made_in_inference_mode_work_outside_it(model: Model) -> None:
-    log_probs = []
-    for inside in (True, False):
-        with torch.inference_mode(inside):
-            session = engine_of(model).session(1)
-            session.encode([0], [[4, 5, 6] * 20])
-            node = torch.tensor([[4, 0, 0, 0]], dtype=torch.int32).numpy()
-            slots = torch.tensor([0], dtype=torch.int32).numpy()
-            log_probs.append(session.step(node, slots, 1)[0].tolist())
-            del session
-    assert log_probs[0] == log_probs[1]

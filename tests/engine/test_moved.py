@@ -1,5 +1,6 @@
 """Models go to other processes as copies, and a tensor that moved all the same is found."""
 
+import copy
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -19,7 +20,14 @@ from tests import tiny
 
 Answers = list[list[tuple[str, float]]]
 
-DRAFTERS = {None: tiny.checkpoint, "heads": tiny.with_heads, "spec": tiny.with_spec_drafter}
+#: Models by what they hold, each with the drafter that uses it.
+MODELS: dict[str, tuple[Callable[[], Model], Any]] = {
+    "float32": (tiny.model, None),
+    "int8": (lambda: tiny.model(dtype="int8"), None),
+    "ensemble": (lambda: Model(tiny.checkpoint(), others=tiny.others()), None),
+    "heads": (lambda: Model(tiny.with_heads()), "heads"),
+    "spec": (lambda: Model(tiny.with_spec_drafter()), "spec"),
+}
 
 
 def answers(model: Model, drafter: Any = None) -> Answers:
@@ -51,39 +59,36 @@ def sent(value: Any) -> Any:
     return received
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-def test_a_model_that_has_answered_is_sent_as_a_copy(drafter: Any) -> None:
-    model = Model(DRAFTERS[drafter]())
+@pytest.mark.parametrize("copied", [sent, copy.deepcopy])
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_that_has_answered_is_copied_without_its_caches(
+    kind: str, copied: Callable[[Any], Model]
+) -> None:
+    make, drafter = MODELS[kind]
+    model = make()
     expected = answers(model, drafter)
-    received = sent(model)
+    model.free_caches()
+    size = len(pickle.dumps(model))
+    assert answers(model, drafter) == expected
+    assert len(pickle.dumps(model)) == size
+    received = copied(model)
     assert answers(received, drafter) == expected
     assert answers(model, drafter) == expected
-    assert answers(sent(received), drafter) == expected
-
-
-def parts(path: Path) -> dict[str, Any]:
-    """Further objects with tensors, all of which have been used."""
-    heads, spec = tiny.with_heads(), tiny.with_spec_drafter()
-    with_heads, with_spec_drafter = Model(heads), Model(spec)
-    answers(with_heads, HeadsDraft())
-    answers(with_spec_drafter, SpecDraft())
-    checkpoints.write(tiny.checkpoint(), path)
-    answers(with_heads, ModelDraft(path))
-    assert isinstance(with_heads.engine, NativeEngine)
-    return {
-        "engine": with_heads.engine,
-        "packed model": with_heads.engine.packed,
-        "checkpoint": heads,
-        "head weights": heads.heads,
-        "heads": with_heads.context.heads,
-        "Spec-Drafter": with_spec_drafter.context.spec_drafter,
-        "drafter's weights": spec.spec_drafter,
-    }
+    assert answers(copied(received), drafter) == expected
 
 
 def test_parts_are_sent_as_copies(tmp_path: Path) -> None:
-    for value in parts(tmp_path / "model").values():
-        sent(value)
+    heads, spec = tiny.with_heads(), tiny.with_spec_drafter()
+    model, other = Model(heads), Model(spec)
+    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
+    for used, drafter in ((model, HeadsDraft()), (other, SpecDraft())):
+        answers(used, drafter)
+    answers(model, ModelDraft(tmp_path / "model"))
+    assert isinstance(model.engine, NativeEngine)
+    for part in (model.engine, model.engine.packed, heads, heads.heads, spec.spec_drafter):
+        sent(part)
+    for context in (model.context, other.context):
+        sent(context.heads or context.spec_drafter)
 
 
 def _answers_there(model: Model) -> Answers:
@@ -98,29 +103,23 @@ def test_a_worker_gives_the_same_answers() -> None:
     assert answers(model) == expected
 
 
-def _share_weights(engine: NativeEngine) -> None:
-    engine.packed.weights.share_memory_()
+MOVED: dict[str, Callable[[NativeEngine], list[torch.Tensor]]] = {
+    "weights": lambda engine: [engine.packed.weights],
+    "table": lambda engine: [engine.packed.table],
+    "caches": lambda engine: tensors(engine._idle, {id(engine.packed)}),
+}
 
 
-def _share_table(engine: NativeEngine) -> None:
-    engine.packed.table.share_memory_()
-
-
-def _share_caches(engine: NativeEngine) -> None:
-    for buffers in engine._idle:
-        for each in tensors(buffers, {id(engine.packed)}):
-            each.share_memory_()
-
-
-@pytest.mark.parametrize("move", [_share_weights, _share_table, _share_caches])
-def test_a_step_finds_what_has_moved(move: Callable[[NativeEngine], None]) -> None:
+@pytest.mark.parametrize("part", MOVED)
+def test_a_step_finds_what_has_moved(part: str) -> None:
     model = tiny.model()
     expected = answers(model)
     assert isinstance(model.engine, NativeEngine)
     (before,) = model.engine._idle
     old = before.prepared_step()
     assert before.prepared_step() is old
-    move(model.engine)
+    for each in MOVED[part](model.engine):
+        each.share_memory_()
     assert before.prepared_step() is not old
     garbage = [torch.full((100_000,), 255, dtype=torch.uint8) for _ in range(50)]
     assert answers(model) == expected

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import molspec
-from molspec.engine import ops
 from molspec.engine.devices import on_one_torch_thread
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import batch_of
@@ -42,31 +41,31 @@ def test_any_number_of_threads_gives_the_same_bits(
     convention: str, shape: str, dtype: torch.dtype
 ) -> None:
     batch = batch_of(convention, shape, dtype)
-    expected = batch.run(ops)
+    expected = batch.run()
     for count in (2, 3, 8):
         molspec.set_num_threads(count)
-        assert torch.equal(batch.run(ops), expected)
+        assert torch.equal(batch.run(), expected)
 
 
 def test_workers_start_with_their_first_work() -> None:
     batch = batch_of("post-norm", "ragged", torch.float32)
     molspec.set_num_threads(8)
-    batch.run(ops)
+    batch.run()
     before = operating_system_threads()
     molspec.set_num_threads(20)  # more than in any other test
     assert operating_system_threads() == before
-    batch.run(ops)
+    batch.run()
     assert operating_system_threads() == before + 12
 
 
 def test_callers_share_workers() -> None:
     batch = batch_of("post-norm", "ragged", torch.bfloat16)
-    expected = batch.run(ops)
+    expected = batch.run()
     molspec.set_num_threads(3)
-    batch.run(ops)
+    batch.run()
     before = operating_system_threads()
     with ThreadPoolExecutor(4) as callers:
-        found = list(callers.map(lambda _: batch.run(ops), range(40)))
+        found = list(callers.map(lambda _: batch.run(), range(40)))
     assert all(torch.equal(log_probs, expected) for log_probs in found)
     assert operating_system_threads() < before + 4  # no caller has two workers of its own
 
@@ -74,21 +73,21 @@ def test_callers_share_workers() -> None:
 def test_a_forked_child_has_its_own_workers() -> None:
     batch = batch_of("post-norm", "ragged", torch.float32)
     molspec.set_num_threads(2)
-    expected = batch.run(ops)
+    expected = batch.run()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning about forking, which is tested here
         child = os.fork()
     if child == 0:
         torch.set_num_threads(1)  # its OpenMP does not survive a fork
-        equal = molspec.get_num_threads() == 2 and torch.equal(batch.run(ops), expected)
+        equal = molspec.get_num_threads() == 2 and torch.equal(batch.run(), expected)
         os._exit(0 if equal else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert torch.equal(batch.run(ops), expected)
+    assert torch.equal(batch.run(), expected)
 
 
 def test_errors_on_threads_are_raised_by_the_call() -> None:
     batch = batch_of("post-norm", "more nodes than a chunk", torch.float32)
-    expected = batch.run(ops)
+    expected = batch.run()
     nodes = [[0, position, position * (position + 1) // 2, 0] for position in range(40)]
     wrong = replace(
         batch,
@@ -97,8 +96,8 @@ def test_errors_on_threads_are_raised_by_the_call() -> None:
     )
     molspec.set_num_threads(3)
     with pytest.raises(RuntimeError, match="expected no slot twice"):
-        wrong.run(ops)
-    assert torch.equal(batch.run(ops), expected)
+        wrong.run()
+    assert torch.equal(batch.run(), expected)
 
 
 STARVED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,13 @@ class Batch:
     paths: list[tuple[int, list[int]]]  # (query, token ids from BOS) of every node
     slot_count: int
 
-    def caches(self, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    def caches(self) -> tuple[Tensor, Tensor]:
         layers, size = self.packed.spec.decoder_layers, self.packed.block_size
         blocks = int(self.memories[:, 1:].max()) + 1
         nan = float("nan")  # unwritten values must not be read
         return (
-            torch.full((blocks, layers, size), nan, dtype=dtype),
-            torch.full((self.slot_count // BLOCK_POSITIONS, layers, size), nan, dtype=dtype),
+            torch.full((blocks, layers, size), nan),
+            torch.full((self.slot_count // BLOCK_POSITIONS, layers, size), nan),
         )
 
     def workspace(self, library: Any = ops) -> Tensor:
@@ -45,22 +46,19 @@ class Batch:
 
     def run(
         self,
-        library: Any,
-        dtype: torch.dtype = torch.float32,
+        library: Any = ops,
         workspace: Tensor | None = None,
         hidden_states: Tensor | None = None,
     ) -> Tensor:
-        """Log-probs [node, vocab] by the operators of `library` (ops or reference)."""
-        memory_cache, kv_cache = self.caches(dtype)
-        if workspace is None:
-            empty = torch.empty(0, dtype=torch.uint8)
-            workspace = empty if library is reference else self.workspace(library)
+        """Log-probs [node, vocab] by the operators of `library`."""
+        memory_cache, kv_cache = self.caches()
+        workspace = self.workspace(library) if workspace is None else workspace
         model = (self.packed.weights, self.packed.table)
         library.encode(
             *model, self.source_ids, self.source_offsets, self.memories, memory_cache, workspace
         )
         vocab_size = self.packed.spec.target_vocab_size
-        log_probs = torch.full((len(self.nodes), vocab_size), float("nan"), dtype=dtype)
+        log_probs = torch.full((len(self.nodes), vocab_size), float("nan"))
         library.decoder_step(
             *model,
             self.nodes,
@@ -73,6 +71,13 @@ class Batch:
             log_probs.new_empty(0, 0) if hidden_states is None else hidden_states,
         )
         return log_probs
+
+    def expected(self, weights: Mapping[str, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Log-probs and hidden states by the twin, of the random weights if none are given."""
+        spec = self.packed.spec
+        weights = random_weights(spec) if weights is None else weights
+        sources = self.source_ids.split(self.source_offsets.diff().tolist())
+        return reference.steps(spec, weights, self.packed.dtype, sources, self.paths)
 
     def alone(self, row: int) -> Batch:
         """A batch of one node's path and query; the last log-probs are those of the node."""

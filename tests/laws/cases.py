@@ -19,13 +19,17 @@ QUERIES = tiny.QUERIES[:-1]
 MAX_LENGTH = 14
 
 
+def module(seed: int) -> PlainTransformer:
+    return PlainTransformer(tiny.VOCABULARY.size, seed=seed).double().eval()
+
+
 class Module:
     """A user's module. PyTorch rounds by the shape of a batch, so only tokens are compared."""
 
     queries = QUERIES[1:5]
 
     def __init__(self) -> None:
-        self._module = PlainTransformer(tiny.VOCABULARY.size, seed=14).double().eval()
+        self._module = module(14)
 
     def answers(self, queries: Sequence[str], **options: Any) -> tuple[list[Any], Statistics]:
         if prefix := options.get("target_prefix"):
@@ -137,6 +141,8 @@ def drafters(folder: Path) -> dict[str, Callable[[], Any]]:
         "adaptive": lambda: ModelDraft(same),
         "model and tree": lambda: ModelDraft(same, gamma=4, drafter="tree"),
         "hierarchy": lambda: ModelDraft(same, gamma=6, drafter=ModelDraft(small, gamma=2)),
+        "module": lambda: ModelDraft(module(14), gamma=3),
+        "modules": lambda: ModelDraft(module(14), drafter=ModelDraft(module(3), gamma=2)),
         "external": lambda: Recorded({}),
         "eager": lambda: LookAhead(40, steps=5, min_confidence=0.0),
         "eager heads": lambda: LookAhead(20, drafter=HeadsDraft()),
@@ -159,7 +165,10 @@ def suits(drafter: str, search: str, model: str) -> bool:
         return False
     if model in ("relative", "rotary") and drafter not in ("tree", "windows", "eager"):
         return False
-    if model == "module" and drafter not in ("tree", "windows", "external", "eager"):
+    modules = ("module", "modules")
+    if model == "module" and drafter not in ("tree", "windows", "external", "eager", *modules):
+        return False
+    if model != "module" and drafter in modules:
         return False
     if "n_best" in SEARCHES[search]:
         return "windows" not in drafter and drafter != "one node"

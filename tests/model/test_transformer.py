@@ -1,11 +1,11 @@
 """Compares the training twin with torch.nn.Transformer and tests every option of the spec."""
 
-import itertools
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+from tests.engine.models import CONVENTIONS, spec_of
 from tests.refusals import refused
 from torch import Tensor, nn
 
@@ -105,47 +105,9 @@ def test_logits_equal_those_of_torch(norm: str, activation: str, gradients: bool
     torch.testing.assert_close(logits[1, :3], expected[1, :3], rtol=0, atol=1e-12)
 
 
-OPTIONS: list[dict[str, object]] = [
-    {"norm": norm, "positions": positions, "tied_output": tied, **more}
-    for norm, positions, tied in itertools.product(
-        ("post", "pre"), ("sinusoidal", "learned"), (False, True)
-    )
-    for more in (
-        {},
-        {
-            "embedding_norm": True,
-            "final_norm": False,
-            "output_bias": False,
-            "activation": "silu",
-            "shared_embedding": False,
-            "target_vocab_size": 13,
-            "scale_embedding": True,
-        },
-    )
-]
-T5 = {
-    "norm": "pre",
-    "norm_kind": "rms",
-    "positions": "relative",
-    "relative_buckets": 8,
-    "relative_max_distance": 9,
-    "scale_attention": False,
-    "attention_width": 20,
-}
-OPTIONS += [{"norm_kind": "std", "embedding_norm": True}]
-OPTIONS += [
-    {"positions": "none", "rotary_columns": 2},
-    {"positions": "learned", "rotary_columns": 4, "norm": "pre"},
-    {"positions": "relative", "relative_per_layer": True},
-]
-OPTIONS += [{**T5, "gated": gated, "biases": not gated} for gated in (False, True)]
-
-
-@pytest.mark.parametrize(
-    "options", OPTIONS, ids=lambda options: "-".join(map(str, options.values()))
-)
-def test_weights_have_the_shapes_of_the_spec_and_get_gradients(options: dict[str, object]) -> None:
-    spec = replace(SPEC, **options)
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_weights_have_the_shapes_of_the_spec_and_get_gradients(convention: str) -> None:
+    spec = spec_of(convention)
     twin = double_precision_twin(spec)
     shapes = {name: tuple(weight.shape) for name, weight in twin.state_dict().items()}
     assert all(name == "rotary" for name, _ in twin.named_buffers() if name in shapes)
@@ -157,13 +119,9 @@ def test_weights_have_the_shapes_of_the_spec_and_get_gradients(options: dict[str
             assert parameter.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize(
-    "options",
-    [*OPTIONS[::3], *OPTIONS[-5:]],
-    ids=lambda options: "-".join(map(str, options.values())),
-)
-def test_batch_padding_and_later_tokens_do_not_change_logits(options: dict[str, object]) -> None:
-    twin = double_precision_twin(replace(SPEC, **options)).eval()
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_batch_padding_and_later_tokens_do_not_change_logits(convention: str) -> None:
+    twin = double_precision_twin(spec_of(convention)).eval()
     in_batch = twin(SOURCE, TARGET)
     single = twin(SOURCE[1:, :4], TARGET[1:, :2])
     torch.testing.assert_close(in_batch[1:, :2], single, rtol=0, atol=1e-12)

@@ -48,15 +48,6 @@ def test_scores_of_targets_equal_those_of_one_process(model: Model) -> None:
     assert list(model.log_probs_stream(pairs, processes=2)) == expected
 
 
-def test_threads_and_processes_can_be_combined(model: Model) -> None:
-    expected = list(model.predict_stream(QUERIES))
-    molspec.set_num_threads(2)
-    try:
-        assert list(model.predict_stream(QUERIES, processes=2)) == expected
-    finally:
-        molspec.set_num_threads(1)
-
-
 def _worker_ids() -> list[int]:
     """Ids of the workers: the processes whose parent's parent is this process."""
     parents = {}

@@ -8,9 +8,46 @@ from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import chosen_drafter, lookahead, paying_tree, queries_together
 
+#: Device, options, and the drafter that is chosen; on a processor without kernels for bfloat16.
+CHOSEN: list[tuple[str, dict[str, Any], Any]] = [
+    *(("cpu", {"drafter": name, "batch_size": 1}, paying_tree(1)) for name in (None, "tree")),
+    *(("cpu", {"drafter": name, "batch_size": 32}, paying_tree(32)) for name in (None, "tree")),
+    *(("cuda", {"drafter": name, "batch_size": 1}, TreeDraft(31)) for name in (None, "tree")),
+    *(("cuda", {"drafter": name, "batch_size": 32}, TreeDraft(15)) for name in (None, "tree")),
+    ("cpu", {"node_budget": 7}, TreeDraft(node_budget=7)),
+    ("cpu", {"drafter": TreeDraft(3)}, TreeDraft(3)),
+    ("cpu", {"drafter": "windows"}, WindowDrafts()),
+    ("cpu", {"drafter": "none"}, NoDraft()),
+    ("cpu", {"n_best": 10, "drafter": "tree"}, lookahead(10)),
+    ("cpu", {"n_best": 10}, LookAhead(50)),
+    ("cpu", {"n_best": 11}, NoDraft()),
+    ("cpu", {"n_best": 11, "beam": "sbs"}, WindowDrafts()),
+    ("cuda", {"batch_size": 64}, TreeDraft(15)),
+    ("cuda", {"batch_size": 65}, NoDraft()),
+    ("cuda", {"batch_size": 65, "drafter": "tree"}, TreeDraft(15)),
+    ("cuda", {"n_best": 2, "batch_size": 2}, NoDraft()),
+    ("cuda", {"n_best": 25, "batch_size": 1}, lookahead(25)),
+    ("cuda", {"n_best": 26, "batch_size": 1}, NoDraft()),
+    ("cuda", {"n_best": 10, "drafter": "tree"}, lookahead(10)),
+    ("cuda", {"n_best": 10, "beam": "sbs"}, WindowDrafts()),
+]
 
-def chosen(device: str, **options: object) -> object:
-    return chosen_drafter(PredictOptions(**options), device)  # type: ignore[arg-type]
+
+@pytest.mark.parametrize(("device", "options", "expected"), CHOSEN, ids=str)
+def test_device_and_options_choose_the_drafter(
+    device: str, options: dict[str, Any], expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("molspec.engine.ops.instruction_set", lambda: "avx512_vnni")
+    assert chosen_drafter(PredictOptions(**options), device) == expected
+
+
+@pytest.mark.parametrize(("decoder_bytes", "widest"), [(0, 3), (2**24 - 1, 3), (2**24, 10)])
+def test_small_models_draft_less_with_kernels_for_bfloat16(
+    decoder_bytes: int, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("molspec.engine.ops.instruction_set", lambda: "avx512_bf16")
+    for width, drafter in ((widest, LookAhead(5 * widest)), (widest + 1, NoDraft())):
+        assert chosen_drafter(PredictOptions(n_best=width), "cpu", decoder_bytes) == drafter
 
 
 def test_larger_batches_draft_only_more_probable_nodes() -> None:
@@ -20,67 +57,17 @@ def test_larger_batches_draft_only_more_probable_nodes() -> None:
     assert 0.2 < thresholds[0] < thresholds[-1] < 0.5
 
 
-@pytest.mark.parametrize("drafter", [None, "tree"])
-def test_greedy_trees_are_chosen_by_batch_size(drafter: str | None) -> None:
-    for batch_size in (1, 32):
-        tree = chosen("cpu", drafter=drafter, batch_size=batch_size)
-        assert tree == paying_tree(batch_size)
-        tree = TreeDraft(node_budget=31 if batch_size == 1 else 15)
-        assert chosen("cuda", drafter=drafter, batch_size=batch_size) == tree
-
-
-@pytest.mark.parametrize("options", [{"verification": "relaxed"}, {"samples": 3, "seed": 1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"verification": "relaxed"}, {"samples": 3, "seed": 1, "verification": "rejection"}],
+)
 def test_a_batch_does_not_choose_drafts_that_decide_answers(options: dict[str, Any]) -> None:
-    if "samples" in options:
-        options = {**options, "verification": "rejection"}
     chosen = {
         chosen_drafter(PredictOptions(batch_size=size, **options), device)
         for size in (1, 4, 100)
         for device in ("cpu", "cuda")
     }
     assert chosen == {paying_tree(1)}
-
-
-def test_requested_drafter_is_chosen() -> None:
-    assert chosen("cpu", node_budget=7) == TreeDraft(node_budget=7)
-    assert chosen("cpu", drafter=TreeDraft(3)) == TreeDraft(3)
-    assert chosen("cpu", drafter="windows") == WindowDrafts()
-    assert chosen("cpu", drafter="none") == NoDraft()
-    assert chosen("cpu", n_best=10, drafter="tree") == lookahead(10)
-
-
-@pytest.mark.parametrize(
-    ("kernels", "decoder_bytes", "widest"),
-    [
-        ("avx512_bf16", 0, 3),
-        ("avx512_bf16", 16 * 2**20 - 1, 3),
-        ("avx512_bf16", 16 * 2**20, 10),
-        ("avx512_vnni", 0, 10),
-    ],
-)
-def test_wide_exact_beams_do_not_draft_on_the_cpu(
-    kernels: str, decoder_bytes: int, widest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("molspec.engine.ops.instruction_set", lambda: kernels)
-    drafter = chosen_drafter(PredictOptions(n_best=widest), "cpu", decoder_bytes)
-    assert drafter == LookAhead(5 * widest)
-    wider = PredictOptions(n_best=widest + 1)
-    assert chosen_drafter(wider, "cpu", decoder_bytes) == NoDraft()
-    assert isinstance(chosen("cpu", n_best=widest + 1, beam="sbs"), WindowDrafts)
-
-
-@pytest.mark.parametrize(("queries", "drafts"), [(1, True), (64, True), (65, False)])
-def test_many_greedy_queries_do_not_draft_on_a_device(queries: int, drafts: bool) -> None:
-    assert (chosen("cuda", batch_size=queries) != NoDraft()) == drafts
-    assert chosen("cuda", batch_size=queries, drafter="tree") != NoDraft()
-
-
-def test_exact_beams_draft_on_a_device_only_alone() -> None:
-    assert chosen("cuda", n_best=2, batch_size=2) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=25, batch_size=1), LookAhead)
-    assert chosen("cuda", n_best=26, batch_size=1) == NoDraft()
-    assert isinstance(chosen("cuda", n_best=10, drafter="tree"), LookAhead)
-    assert isinstance(chosen("cuda", n_best=10, beam="sbs"), WindowDrafts)
 
 
 @pytest.mark.parametrize(

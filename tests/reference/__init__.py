@@ -1,17 +1,22 @@
 """Plain PyTorch twins of the native operators compute the same results step by step.
 
-Every function has the name and the arguments of its operator in `ops`. The twins are the executable
-specification that kernels are tested against, written to be read, not to be fast. The engine's
-twins compute in the dtype of the caches they get, so float64 caches give a float64 model.
+A twin of a dense operator has its name and its arguments in `ops`. The twin of `encode` and
+`decoder_step` is the training twin, a `Transformer`, with the matrix products of the engine's
+dtype. The twins are the executable specification that kernels are tested against, written to be
+read, not to be fast.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.overrides import TorchFunctionMode
 
-from molspec.engine.packing import BLOCK_POSITIONS
-from tests.reference.unpacking import Unpacked
+from molspec.model.spec import ModelSpec
+from molspec.model.transformer import Transformer
 
 
 def left_pad(token_ids: Tensor, lengths: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
@@ -58,89 +63,59 @@ def rank_tokens(nodes: Tensor, log_probs: Tensor, best: Sequence[Tensor]) -> Non
             best_ids[index, : len(ids)], best_log_probs[index, : len(ids)] = ids.int(), row[ids]
 
 
-def encode(
-    weights: Tensor,
-    table: Tensor,
-    source_ids: Tensor,
-    source_offsets: Tensor,
-    memories: Tensor,
-    memory_cache: Tensor,
-    workspace: Tensor,
-) -> None:
-    """Store the memory of every source in its blocks; see `ops.encode`. Needs no workspace."""
-    model = Unpacked.read(weights, table, memory_cache.dtype)
-    for query in range(len(source_offsets) - 1):
-        source = source_ids[source_offsets[query] : source_offsets[query + 1]].long()
-        positions = torch.arange(len(source))
-        hidden = model.embed(model.encoder, source, positions)
-        for layer in model.encoder.layers:
-            bias = model.relative_bias(layer, positions, positions)
-            hidden = model.attend(hidden, hidden, layer.self_attention, bias, positions)
-            hidden = model.feed_forward(hidden, layer)
-        hidden = model.final(hidden, model.encoder)
-        slots = _memory_slots(memories[query])
-        for index, layer in enumerate(model.decoder.layers):
-            keys, values = model.keys_values(hidden, layer.cross_attention)
-            _store(memory_cache[:, index], slots, keys, values)
+class RoundedProducts(TorchFunctionMode):
+    """Rounds both sides of every linear layer as an engine of a dtype does; int8 row by row."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is F.linear:
+            hidden, weight, *bias = args
+            args = (self._rounded(hidden), self._rounded(weight), *bias)
+        return function(*args, **(kwargs or {}))
+
+    def _rounded(self, rows: Tensor) -> Tensor:
+        if self._dtype == torch.int8:
+            scale = rows.abs().amax(dim=-1, keepdim=True) / 127
+            return (rows / scale.where(scale != 0, 1)).round() * scale
+        return rows if self._dtype == torch.float32 else rows.to(self._dtype).to(rows.dtype)
 
 
-def decoder_step(
-    weights: Tensor,
-    table: Tensor,
-    nodes: Tensor,
-    path_slots: Tensor,
-    memories: Tensor,
-    memory_cache: Tensor,
-    kv_cache: Tensor,
-    workspace: Tensor,
-    log_probs: Tensor,
-    hidden_states: Tensor | None = None,
-) -> None:
-    """Evaluate the decoder node by node; see `ops.decoder_step`."""
-    model = Unpacked.read(weights, table, kv_cache.dtype)
-    for row, (token_id, position, begin, memory) in enumerate(nodes.tolist()):
-        path = path_slots[begin : begin + position + 1].long()
-        memory_slots = _memory_slots(memories[memory])
-        query_position = torch.tensor([position])
-        hidden = model.embed(model.decoder, torch.tensor([token_id]), query_position)
-        for index, layer in enumerate(model.decoder.layers):
-            attention = layer.self_attention
-            bias = model.relative_bias(layer, query_position, torch.arange(position + 1))
-            entry = model.input(hidden, attention.norm)
-            keys, values = model.keys_values(entry, attention, query_position)
-            _store(kv_cache[:, index], path[-1:], keys, values)
-            cached = _load(kv_cache[:, index], path, model)
-            hidden = model.attend(hidden, cached, attention, bias, query_position)
-            cached = _load(memory_cache[:, index], memory_slots, model)
-            hidden = model.attend(hidden, cached, layer.cross_attention)
-            hidden = model.feed_forward(hidden, layer)
-        hidden = model.final(hidden, model.decoder)
-        if hidden_states is not None and len(hidden_states):
-            hidden_states[path[-1]] = hidden[0, : hidden_states.shape[1]]
-        logits = model.linear(hidden, model.output)
-        log_probs[row] = logits[0, : log_probs.shape[1]].log_softmax(dim=-1)
+@torch.no_grad()
+def steps(
+    spec: ModelSpec,
+    weights: Mapping[str, Tensor],
+    dtype: torch.dtype,
+    sources: Sequence[Tensor],
+    paths: Sequence[tuple[int, Sequence[int]]],
+) -> tuple[Tensor, Tensor]:
+    """Log-probs [node, vocab] and hidden states [node, d_model], by encoding and decoding anew.
 
-
-def _memory_slots(memory: Tensor) -> Tensor:
-    positions = torch.arange(int(memory[0]))
-    blocks = memory[1:].long()[positions // BLOCK_POSITIONS]
-    return blocks * BLOCK_POSITIONS + positions % BLOCK_POSITIONS
-
-
-def _parts(cache: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys [block, column, 16] and values [block, 16, column] of a layer's cache."""
-    keys, values = cache.chunk(2, dim=1)
-    return (keys.unflatten(1, (-1, BLOCK_POSITIONS)), values.unflatten(1, (BLOCK_POSITIONS, -1)))
-
-
-def _store(cache: Tensor, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-    cached_keys, cached_values = _parts(cache)
-    block, lane = slots // BLOCK_POSITIONS, slots % BLOCK_POSITIONS
-    cached_keys[block, :, lane] = keys
-    cached_values[block, lane] = values
-
-
-def _load(cache: Tensor, slots: Tensor, model: Unpacked) -> tuple[Tensor, Tensor]:
-    cached_keys, cached_values = _parts(cache)
-    block, lane = slots // BLOCK_POSITIONS, slots % BLOCK_POSITIONS
-    return cached_keys[block, :, lane], cached_values[block, lane]
+    paths: of every node, its source and the token ids from BOS to the node.
+    In float32 the twin computes in float64, so that it has the true values.
+    """
+    model = Transformer(spec, dropout=0.0).eval()
+    model.load_state_dict(dict(weights))
+    if dtype == torch.float32:
+        model.double()
+    hidden = torch.empty(len(paths), spec.d_model, dtype=model.source_embedding.dtype)
+    with RoundedProducts(dtype):
+        for source, ids in enumerate(sources):
+            memory = model.encode(ids[None].long(), torch.zeros(1, len(ids)) > 0)
+            nodes = [node for node, (own, _) in enumerate(paths) if own == source]
+            targets = [torch.tensor(paths[node][1]) for node in nodes]
+            if not targets:
+                continue
+            # No position sees the padding behind it.
+            states = model.hidden_states(
+                pad_sequence(targets, batch_first=True),
+                memory.expand(len(nodes), -1, -1),
+                torch.zeros(len(nodes), len(ids), dtype=torch.bool),
+            )
+            ends = [len(target) - 1 for target in targets]
+            hidden[nodes] = states[range(len(nodes)), ends]
+        return model.logits(hidden).log_softmax(dim=-1).float(), hidden.float()

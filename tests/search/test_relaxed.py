@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import molspec
-from molspec.checkpoints.folder import write
 from molspec.decoding import DraftTree
-from molspec.drafting import Drafter, ModelDraft, SpecDraft, TreeDraft
+from molspec.drafting import TreeDraft
 from molspec.prediction.model import Model
 from tests import tiny
+from tests.laws import cases
 from tests.search import plain
 
 SHORT = tiny.QUERIES[:-1]
@@ -21,14 +21,12 @@ PUBLISHED: list[dict[str, Any]] = [{}, {"beta": 5, "tau": 3.0}, {"beta": 2, "tau
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return tiny.drafting_model()
+    return cases.Own().model
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> ModelDraft:
-    folder = tmp_path_factory.mktemp("drafters") / "small"
-    write(tiny.checkpoint(2), folder)
-    return ModelDraft(str(folder), gamma=4)
+@pytest.fixture
+def small(drafters: dict[str, Any]) -> Any:
+    return drafters["small"]()
 
 
 def token_rows(
@@ -41,19 +39,14 @@ def token_rows(
     return [(token, list(next_log_probs([bos, *tokens[:i]]))) for i, token in enumerate(tokens)]
 
 
-@pytest.fixture(scope="module")
-def spec() -> Drafter:
-    return Model(tiny.with_spec_drafter(2)).context.build(SpecDraft())
-
-
 @pytest.mark.parametrize("limits", PUBLISHED, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_rule_allows_every_token_of_an_answer(
-    model: Model, small: ModelDraft, spec: Drafter, limits: dict[str, Any], batch_size: int
+    model: Model, small: Any, limits: dict[str, Any], batch_size: int
 ) -> None:
     beta, tau = limits.get("beta", 3), limits.get("tau", 1.0)
     tolerated = 0
-    for drafter in (small, spec, TreeDraft(node_budget=8)):
+    for drafter in (small, "spec", TreeDraft(node_budget=8)):
         results = model.predict(SHORT, drafter=drafter, batch_size=batch_size, **RELAXED, **limits)
         for result in results:
             (answer,) = result.predictions
@@ -73,7 +66,7 @@ def test_rule_allows_every_token_of_an_answer(
     assert tolerated > 0  # the rule was applied
 
 
-def test_zero_tolerance_equals_strict_verification(model: Model, small: ModelDraft) -> None:
+def test_zero_tolerance_equals_strict_verification(model: Model, small: Any) -> None:
     strict = model.predict(SHORT, max_length=30)
     for limits in ({"beta": 1}, {"tau": 0.0}):
         results = model.predict(SHORT, drafter=small, **RELAXED, **limits)
@@ -119,7 +112,7 @@ def test_judge_decides_which_drafts_are_accepted(model: Model) -> None:
         assert ((results[0].predictions[0].tolerated or 0) > 0) == accepted
 
 
-def test_decode_returns_the_tolerated_count(model: Model, small: ModelDraft) -> None:
+def test_decode_returns_the_tolerated_count(model: Model, small: Any) -> None:
     ids = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC(=O)O"), EOS]
     special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
     found = molspec.decode(model, [ids], **special, drafter=small, beta=5, tau=3.0, **RELAXED)

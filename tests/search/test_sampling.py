@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from molspec import _native
-from molspec.checkpoints.folder import write
 from molspec.decoding import Scheduler, Source, source_request
-from molspec.drafting import ModelDraft, NoDraft, SpecDraft, TreeDraft, WindowDrafts
+from molspec.drafting import ModelDraft
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
+from tests.laws import cases
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -25,34 +25,13 @@ LIMIT = 3.0
 REJECTION: dict[str, Any] = {"verification": "rejection"}
 
 
+#: Drafters of the laws: those of molspec, a model that often differs, a chain of three models.
+NAMES = ("none", "windows", "tree", "small", "adaptive", "model and tree", "hierarchy", "spec")
+
+
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return tiny.drafting_model()
-
-
-@pytest.fixture(scope="module")
-def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Drafters by name: those of molspec, a model that often differs, a chain of three models."""
-    folder = tmp_path_factory.mktemp("drafters")
-    for name, seed in (("small", 2), ("same", 1)):
-        write(tiny.checkpoint(seed), folder / name)
-    small, same = str(folder / "small"), str(folder / "same")
-    return {
-        "none": NoDraft(),
-        "windows": WindowDrafts(draft_length=4, draft_count=5),
-        "tree": TreeDraft(node_budget=8),
-        "small model": ModelDraft(small, gamma=3),
-        "adaptive": ModelDraft(same),
-        "small model and tree": ModelDraft(small, gamma=2, drafter="tree"),
-        "hierarchy": ModelDraft(same, gamma=4, drafter=ModelDraft(small, gamma=2)),
-        "spec": Model(tiny.with_spec_drafter(2)).context.build(SpecDraft()),
-    }
-
-
-NAMES = (
-    *("none", "windows", "tree", "small model", "adaptive"),
-    *("small model and tree", "hierarchy", "spec"),
-)
+    return cases.Own().model
 
 
 def draw_samples(model: Model, **options: Any) -> list[chance.Sequence_]:
@@ -93,7 +72,7 @@ def test_samples_follow_the_model_distribution(
     verification: Any,
 ) -> None:
     options = {"temperature": temperature, **filters}
-    rule = {} if verification == "strict" else {"drafter": drafters["small model"], **REJECTION}
+    rule = {} if verification == "strict" else {"drafter": drafters["small"](), **REJECTION}
     samples = draw_samples(model, **rule, **options)
     assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
     other = probabilities_of(model, **{**options, "temperature": 1.25 * temperature})
@@ -111,7 +90,7 @@ OPTIONS: dict[str, Any] = {"samples": 5, "temperature": 0.9, "seed": 7, "max_len
 def test_most_drafts_of_the_same_model_are_accepted(
     model: Model, drafters: dict[str, Any], reference: Results
 ) -> None:
-    same = ModelDraft(drafters["adaptive"].model, gamma=4)
+    same = ModelDraft(drafters["same"]().model, gamma=4)
     results = model.predict(SHORT, drafter=same, **OPTIONS)
     assert results == reference
     statistics = results.statistics
@@ -158,16 +137,16 @@ def test_rejected_samples_of_every_drafter_follow_the_model_distribution(
     model: Model, drafters: dict[str, Any], name: str
 ) -> None:
     options: dict[str, Any] = {"temperature": 1.2, "top_k": 5}
-    samples = draw_samples(model, drafter=drafters[name], **REJECTION, **options)
+    samples = draw_samples(model, drafter=drafters[name](), **REJECTION, **options)
     assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
 
 
-@pytest.mark.parametrize("name", ["tree", "small model", "hierarchy"])
+@pytest.mark.parametrize("name", ["tree", "small", "hierarchy"])
 def test_rejected_samples_depend_on_the_drafter(
     model: Model, drafters: dict[str, Any], name: str
 ) -> None:
     options: dict[str, Any] = {"samples": 5, "max_length": 30, "seed": 3, **REJECTION}
-    options["drafter"] = drafters[name]
+    options["drafter"] = drafters[name]()
     expected = model.predict(SHORT, batch_size=1, **options)
     assert 0 < expected.statistics.accepted_tokens < expected.statistics.drafted_tokens
     assert model.predict(SHORT, **{**options, "drafter": "none"}) != expected
@@ -176,7 +155,7 @@ def test_rejected_samples_depend_on_the_drafter(
 def test_drafts_from_the_distribution_of_the_model_are_accepted(
     model: Model, drafters: dict[str, Any]
 ) -> None:
-    same = ModelDraft(drafters["adaptive"].model, gamma=1)
+    same = ModelDraft(drafters["same"]().model, gamma=1)
     options: dict[str, Any] = {"samples": 50, "max_length": 9, "top_k": 4, **REJECTION}
     results = model.predict([QUERY], drafter=same, **options)
     tokens = [tiny.VOCABULARY.encode(p.smiles) for p in results[0].predictions]

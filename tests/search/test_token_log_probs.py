@@ -1,4 +1,7 @@
-"""Log-probabilities of tokens are the model's, to the bit, in every search, with every drafter."""
+"""Log-probabilities of tokens are the model's, to the bit, in every search, with every drafter.
+
+Also behind a prefix, whose tokens have theirs too.
+"""
 
 from typing import Any
 
@@ -6,11 +9,11 @@ import pytest
 import torch
 
 import molspec
-from molspec.checkpoints.folder import write
-from molspec.drafting import LookAhead, ModelDraft, SpecDraft, WindowDrafts
+from molspec.drafting import LookAhead, WindowDrafts
 from molspec.prediction.model import Model
 from molspec.prediction.results import Prediction, Results, merge_duplicates
 from tests import tiny
+from tests.laws import cases
 from tests.search import plain
 
 SHORT = tiny.QUERIES[:-1]
@@ -22,43 +25,33 @@ SEARCHES: tuple[dict[str, Any], ...] = (
     {"drafter": "none"},
     {"drafter": WindowDrafts(draft_length=4, draft_count=5)},
     {"drafter": "heads"},
-    {"drafter": "model"},
+    {"drafter": "small"},
     {"drafter": "spec"},
-    {"verification": "relaxed", "drafter": "model", "beta": 5, "tau": 3.0},
+    {"verification": "relaxed", "drafter": "small", "beta": 5, "tau": 3.0},
     {"n_best": 4, "beam": "standard", "length_penalty": 0.7},
     {"n_best": 4, "drafter": EAGER},
     {"n_best": 4, "drafter": EAGER, "max_length": 5},
     {"n_best": 3, "drafter": "heads"},
     {"n_best": 4, "finished": "separate", "drafter": EAGER},
     {"n_best": 3, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
-    {"n_best": 3, "beam": "sbs", "drafter": "model", "max_length": 6},
+    {"n_best": 3, "beam": "sbs", "drafter": "small", "max_length": 6},
     {"samples": 6},
-    {"samples": 6, "drafter": "model", "top_k": 5, "temperature": 1.3},
-    {"samples": 6, "drafter": "model", "verification": "rejection"},
+    {"samples": 6, "drafter": "small", "top_k": 5, "temperature": 1.3},
+    {"samples": 6, "drafter": "small", "verification": "rejection"},
 )
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16", "ensemble"])
 def model(request: pytest.FixtureRequest) -> Model:
     if request.param == "ensemble":
-        return Model(tiny.with_heads(), "bfloat16", others=tiny.others())
-    return Model(tiny.with_heads(), request.param)
-
-
-@pytest.fixture(scope="module")
-def drafters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("drafters")
-    write(tiny.checkpoint(2), folder / "small")
-    return {
-        "model": ModelDraft(str(folder / "small"), gamma=3),
-        "spec": Model(tiny.with_spec_drafter(2)).context.build(SpecDraft()),
-    }
+        return cases.Own("bfloat16", others=tiny.others()).model
+    return cases.Own(request.param).model
 
 
 def predict(model: Model, drafters: dict[str, Any], search: dict[str, Any], **more: Any) -> Results:
     options = {"max_length": 20, **search, **more}
-    if options.get("drafter") in ("model", "spec"):
-        options["drafter"] = drafters[options["drafter"]]
+    if make := drafters.get(str(options.get("drafter"))):
+        options["drafter"] = make()
     return model.predict(SHORT, **options)
 
 
@@ -69,10 +62,13 @@ def own_log_probs(next_log_probs: plain.NextLogProbs, answer: Prediction) -> tup
     return tuple(next_log_probs([bos, *token_ids[:i]])[token] for i, token in enumerate(token_ids))
 
 
+@pytest.mark.parametrize("prefix", [None, "CC(O"])
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_every_token_has_its_log_prob(
-    model: Model, drafters: dict[str, Any], search: dict[str, Any]
+    model: Model, drafters: dict[str, Any], search: dict[str, Any], prefix: str | None
 ) -> None:
+    count = len(prefix or "")
+    search = {**search, "max_length": search.get("max_length", 20) + count, "target_prefix": prefix}
     results = predict(model, drafters, search, token_log_probs=True)
     for result, without in zip(results, predict(model, drafters, search), strict=True):
         next_log_probs = plain.model_of(model.engine, tiny.VOCABULARY.encode(result.query))
@@ -81,6 +77,10 @@ def test_every_token_has_its_log_prob(
             assert same.token_log_probs is None
             assert answer.token_log_probs == own_log_probs(next_log_probs, answer)
             assert sum(answer.token_log_probs) == answer.log_prob
+            if prefix:
+                assert answer.smiles.startswith(prefix)
+                before = sum(answer.token_log_probs[:count])
+                assert answer.log_prob_after_prefix == answer.log_prob - before
     assert all(result.predictions for result in results)
 
 

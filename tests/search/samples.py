@@ -1,1 +1,0 @@
-"""Samples of the tiny model, and the probabilities that they should have."""
