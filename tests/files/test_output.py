@@ -2,16 +2,26 @@
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from io import RawIOBase
-from itertools import count, islice
+from itertools import count, islice, product
 from pathlib import Path
 
 import pytest
 
 from molspec.common import journal
-from molspec.files import FORMATS, Query, ResultFile, ResultStream, check_apart, is_stream, output
+from molspec.files import (
+    FORMATS,
+    Answer,
+    Query,
+    ResultFile,
+    ResultStream,
+    check_apart,
+    is_stream,
+    output,
+)
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
 from tests.refusals import refused
 
@@ -38,6 +48,14 @@ def test_results_and_journal_are_written_side_by_side(folder: Path) -> None:
     assert json.loads(settings) == SETTINGS
     assert json.loads(progress)["done"] == 5
     assert sorted(content(folder)) == ["out.csv", "out.csv.journal"]
+
+
+def begun(folder: Path, overwrite: bool = False, count: int = 1) -> Iterator[Answer]:
+    """A job after its first answers, which goes on or is left."""
+    file = open_file(folder, overwrite=overwrite)
+    written = file.write(answers(file.rest(iter(QUERIES))))
+    assert len(list(islice(written, count))) == count
+    return written
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
@@ -132,37 +150,39 @@ def test_a_query_that_its_answer_changes_is_still_the_one_that_was_read(folder: 
 
 
 def test_existing_file_is_overwritten_only_on_request(folder: Path) -> None:
-    (folder / "out.csv").write_text("yesterday's\n")
+    output = folder / "out.csv"
+    output.write_text("yesterday's\n")
     refused("out.csv is there already: --overwrite begins anew", open_file, folder)
-    file = open_file(folder, overwrite=True)
-    written = file.write(answers(file.rest(iter(QUERIES))))
-    next(written)
-    assert (folder / "out.csv").read_text() == "yesterday's\n"
-    list(written)
-    assert (folder / "out.csv").read_text().startswith("id,")
-
-
-def test_deleted_results_are_written_again(folder: Path) -> None:
-    run(open_file(folder))
-    (folder / "out.csv").unlink()
-    assert run(open_file(folder)) == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.parametrize("by", [-1, 1])
-def test_a_file_of_another_size_is_refused(folder: Path, by: int) -> None:
-    run(open_file(folder))
-    written = folder / "out.csv"
-    os.truncate(written, written.stat().st_size + by)
-    refused(r"out.csv is not what .*journal says: it has \d+ bytes", open_file, folder)
-
-
-def test_an_unfinished_file_that_was_cut_is_refused(folder: Path) -> None:
-    file = open_file(folder)
-    written = file.write(answers(file.rest(iter(QUERIES))))
-    next(written)
+    for end in ("finished", "left"):
+        written = begun(folder, overwrite=True)
+        assert not output.read_text().startswith("id,")
+        if end == "finished":
+            list(written)
+            assert output.read_text().startswith("id,")
+            output.write_text("yesterday's\n")
     written.close()
-    os.truncate(folder / "out.csv.unfinished", file.progress.end - 1)
+    assert run(open_file(folder)) == [2, 3, 4, 5]
+    assert output.read_text().startswith("id,")
+    begun(folder, overwrite=True).close()
+    output.write_text("foreign\n")
+    refused(FileExistsError, "out.csv is there", open_file, folder)
+    assert output.read_text() == "foreign\n"
+
+
+def test_missing_or_changed_results_are_noticed(folder: Path) -> None:
+    begun(folder).close()
+    unfinished, output = folder / "out.csv.unfinished", folder / "out.csv"
+    whole = unfinished.read_bytes()
+    os.truncate(unfinished, len(whole) - 1)
     refused(r"unfinished is not what .*journal says: it has \d+ bytes", open_file, folder)
+    unfinished.write_bytes(whole)
+    assert run(open_file(folder)) == [2, 3, 4, 5]
+    whole = output.read_bytes()
+    for other in (whole[:-1], whole + b"x"):
+        output.write_bytes(other)
+        refused(r"out.csv is not what .*journal says: it has \d+ bytes", open_file, folder)
+    output.unlink()
+    assert run(open_file(folder)) == [1, 2, 3, 4, 5]
 
 
 def test_impossible_paths_are_refused(folder: Path) -> None:
@@ -204,9 +224,7 @@ def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
 
 
 def test_a_file_made_during_the_job_is_not_replaced(folder: Path) -> None:
-    file = open_file(folder)
-    written = file.write(answers(file.rest(iter(QUERIES))))
-    next(written)
+    written = begun(folder)
     foreign = folder / "out.csv"
     foreign.write_text("foreign\n")
     refused(FileExistsError, "out.csv is there", list, written)
@@ -217,42 +235,14 @@ def test_a_file_made_during_the_job_is_not_replaced(folder: Path) -> None:
     assert foreign.read_text().startswith("id,")
 
 
-def test_an_overwriting_job_replaces_only_the_file_of_its_beginning(folder: Path) -> None:
-    def begin() -> None:
-        """Overwrite the output, up to the first answer."""
-        file = open_file(folder, overwrite=True)
-        written = file.write(answers(file.rest(iter(QUERIES))))
-        next(written)
-        written.close()
-
-    output = folder / "out.csv"
-    output.write_text("yesterday's\n")
-    begin()
-    assert run(open_file(folder)) == [2, 3, 4, 5]
-    assert output.read_text().startswith("id,")
-    begin()
-    output.write_text("foreign\n")
-    refused(FileExistsError, "out.csv is there", open_file, folder)
-    assert output.read_text() == "foreign\n"
+UNFINISHED = product(["out.csv.unfinished"], ["cut", "replaced", "removed"], [0, 3])
 
 
-@pytest.mark.parametrize(
-    ("name", "fault", "left"),
-    [
-        ("out.csv.journal", "cut", 3),
-        *(
-            ("out.csv.unfinished", fault, left)
-            for fault in ("cut", "replaced", "removed")
-            for left in (0, 3)
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "fault", "left"), [("out.csv.journal", "cut", 3), *UNFINISHED])
 def test_a_file_that_another_program_changes_is_an_error(
     folder: Path, name: str, fault: str, left: int
 ) -> None:
-    file = open_file(folder)
-    written = file.write(answers(file.rest(iter(QUERIES))))
-    list(islice(written, len(QUERIES) - left))
+    written = begun(folder, count=len(QUERIES) - left)
     if fault == "cut":
         (folder / name).write_bytes(b"")
     else:
@@ -265,9 +255,8 @@ def test_a_file_that_another_program_changes_is_an_error(
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_the_second_of_two_jobs_is_refused(folder: Path, overwrite: bool) -> None:
-    first, second = (open_file(folder, overwrite=overwrite) for _ in range(2))
-    written = first.write(answers(first.rest(iter(QUERIES))))
-    next(written)
+    second = open_file(folder, overwrite=overwrite)
+    written = begun(folder, overwrite)
     refused(OSError, "out.csv.journal", run, second)
     third = open_file if not overwrite else lambda *a: run(open_file(*a, overwrite=True))
     refused(OSError, "out.csv.journal", third, folder)

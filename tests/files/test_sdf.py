@@ -48,6 +48,8 @@ def test_records_become_queries_and_damaged_ones_fail_alone(tmp_path: Path) -> N
     for name in ("CAS", "cas"):
         names = [query.name for query in read(tmp_path, text, name)]
         assert names == ["64-17-5", "damaged", "five bonds", "64-17-5", "", ""]
+    for empty in ("", "\n\n", "\n \n"):
+        assert read(tmp_path, empty) == []
 
 
 #: Data fields of a record; what `--id-column REF` reads of them.
@@ -110,25 +112,19 @@ def test_a_record_without_end_is_not_stored(
     ]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "\n \n"])
-def test_file_without_records_has_no_queries(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, text) == []
-
-
 def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     predictions = (
         *(Prediction("OCC", -0.125), Prediction("C(", -1.0, log_prob_after_prefix=-0.25)),
         Prediction("CC", -2.0, finished=False, count=3),
     )
+    salt = Query("CN.[Na+]", note="decoded without [Na+]", columns=("7",))
     answers = [
-        Answer(1, Query("CO", "m 1"), Result("CO", predictions)),
-        Answer(2, Query("X", "$$$$"), Result("X", error="it has an X")),
-        Answer(
-            3, Query("CN.[Na+]", note="decoded without [Na+]"), Result("CN.[Na+]", predictions[:1])
-        ),
+        Answer(1, Query("CO", "m 1", columns=("",)), Result("CO", predictions)),
+        Answer(2, Query("X", "$$$$", columns=("",)), Result("X", error="it has an X")),
+        Answer(3, salt, Result("CN.[Na+]", predictions[:1])),
     ]
     path = tmp_path / "out.sdf"
-    context = OutputContext("retro")
+    context = OutputContext("retro", copied_columns=("lot\nnumber",))
     path.write_text("".join(FORMATS["sdf"].render(answer, context) for answer in answers))
     molecules = list(Chem.SDMolSupplier(str(path)))
     assert [Chem.MolToSmiles(molecule) for molecule in molecules] == ["CCO", "", "", "", "CCO"]
@@ -146,14 +142,8 @@ def test_answers_become_records_that_rdkit_reads(tmp_path: Path) -> None:
     assert (third["error"], third["count"]) == ("unfinished", 3)
     assert second["log_prob_after_prefix"] == -0.25
     assert (failed["query"], failed["error"]) == ("X", "it has an X")
-    assert noted["note"] == "decoded without [Na+]"
+    assert (noted["note"], noted["lot number"]) == ("decoded without [Na+]", 7)
     assert molecules[0].GetNumConformers() == 1
-
-
-def test_a_copied_column_may_have_a_line_break_in_its_name() -> None:
-    context = OutputContext("product", copied_columns=("lot\nnumber",))
-    answer = Answer(1, Query("C", columns=("7",)), Result("C", (Prediction("C", -0.5),)))
-    assert ">  <lot number>  (1) \n7\n" in FORMATS["sdf"].render(answer, context)
 
 
 def test_a_molecule_that_rdkit_cannot_read_again_is_a_record_with_its_error(
