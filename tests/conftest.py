@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -49,11 +50,12 @@ class Run:
         self._printed: Any = None
 
     def __call__(self, *arguments: str) -> int:
-        """The exit status of a command."""
+        """The exit status of a command, given by its words or as one line."""
         self._captured.readouterr()
         self._printed = None
+        words = shlex.split(arguments[0]) if len(arguments) == 1 else arguments
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["molspec", *arguments])
+            patch.setattr(sys, "argv", ["molspec", *words])
             with pytest.raises(SystemExit) as ended:
                 cli.main()
         return ended.value.code or 0  # type: ignore[return-value]

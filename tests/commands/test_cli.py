@@ -23,56 +23,51 @@ from molspec.common.console import one_line_errors
 from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise
 from tests import tiny
+from tests.commands.conftest import write
 from tests.conftest import Loaded, Run
 
 Captured = pytest.CaptureFixture[str]
 PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
 ROOT = Path(__file__).parents[2]
+TABLE = "src\ttgt\nCO\tOC\nCN\tC\nCCO\tC(\n"
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_arguments_are_answered_in_order(run: Run, loaded: Loaded) -> None:
-    assert run("predict", "CO", "N.C") == 0
+    """A failed query gives status 1, and the others are answered."""
+    assert run("predict CO N.C") == 0
     assert (run.out, run.err) == ("CO\n   1.   60.7 %  CO\nN.C\n   1.   60.7 %  C.N\n", "")
     assert (loaded["name"], loaded["device"], loaded["dtype"]) == ("product", "cpu", None)
-
-
-def test_a_failed_query_gives_status_1_and_others_are_answered(run: Run, loaded: Loaded) -> None:
-    assert run("predict", "CO", "X", "CN", "--format", "jsonl") == 1
-    results = [json.loads(line) for line in run.out.splitlines()]
-    assert [result["error"] for result in results] == [None, "it has an X", None]
+    assert run("predict CO X CN --format jsonl") == 1
+    assert [result["error"] for result in lines(run.out)] == [None, "it has an X", None]
 
 
 def test_options_reach_the_model(run: Run, loaded: Loaded) -> None:
     flags = "-n 2 --beam-size 4 --max-length 90 --augmentations 3"
-    assert run("predict", "C", *flags.split(), "-m", "retro", "--dtype", "bfloat16") == 0
+    assert run(f"predict C {flags} -m retro --dtype bfloat16") == 0
     assert (loaded["name"], loaded["dtype"]) == ("retro", "bfloat16")
-    assert (
-        loaded["model"].options
-        == PredictOptions(n_best=2, beam_size=4, max_length=90, augmentations=3).distinct()
-    )
+    expected = PredictOptions(n_best=2, beam_size=4, max_length=90, augmentations=3)
+    assert loaded["model"].options == expected.distinct()
 
 
 def test_the_threads_flag_sets_the_number_of_threads(run: Run) -> None:
     before = molspec.get_num_threads()
     try:
-        assert run("predict", "CC(=O)O.OCC", "--threads", "2") == 0
+        assert run("predict CC(=O)O.OCC --threads 2") == 0
         assert molspec.get_num_threads() == 2
     finally:
         molspec.set_num_threads(before)
-    assert run("predict", "C", "--threads", "0") == 2
+    assert run("predict C --threads 0") == 2
 
 
-def write_table(folder: Path) -> Path:
-    table = folder / "table.tsv"
-    table.write_text("src\ttgt\nCO\tOC\nCN\tC\nCCO\tC(\n")
-    return table
-
-
-def test_evaluate_writes_json(run: Run, loaded: Loaded, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
-    columns = ("--query-column", "b", "--target-column", "a", "--offset", "1", "--limit", "2")
-    options = ("--n-best", "3", "--batch-size", "2", "--format", "json", "--dtype", "bfloat16")
-    assert run("evaluate", str(tmp_path / "a.tsv"), *columns, *options) == 0
+def test_evaluate_writes_json(run: Run, loaded: Loaded) -> None:
+    write("a.tsv", "a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
+    columns = "--query-column b --target-column a --offset 1 --limit 2"
+    options = "--n-best 3 --batch-size 2 --format json --dtype bfloat16"
+    assert run(f"evaluate a.tsv {columns} {options}") == 0
     summary = json.loads(run.out)
     assert summary["queries"] == 2
     assert summary["accuracy"] == {"1": 0.0, "3": 0.0}
@@ -80,52 +75,51 @@ def test_evaluate_writes_json(run: Run, loaded: Loaded, tmp_path: Path) -> None:
     assert (loaded["name"], loaded["dtype"]) == ("product", "bfloat16")
 
 
-def test_evaluate_counts_failed_queries_and_gives_status_1(
-    run: Run, loaded: Loaded, tmp_path: Path
-) -> None:
-    table, output = tmp_path / "a.tsv", tmp_path / "out.jsonl"
-    table.write_text("query\ttarget\nCX\tC\nCN\tCN\nCCO\tC(\n")
+def test_evaluate_counts_failed_queries_and_gives_status_1(run: Run, loaded: Loaded) -> None:
+    write("a.tsv", "query\ttarget\nCX\tC\nCN\tCN\nCCO\tC(\n")
+    command, output = "evaluate a.tsv --output out.jsonl -m retro", Path("out.jsonl")
     for _ in range(2):  # the second run reads its results from the file
-        assert run("evaluate", str(table), "--output", str(output), "-m", "retro") == 1
-        out, err = run.out, run.err
-        assert "retro, cpu, float32" in out
-        assert "query -> target" in out
-        assert "3; 1 failed; 1 with a target that is not a molecule" in out
-        assert "1             50.0 %     9.5 to 90.5             2" in out
-        assert err.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
-    assert len(output.read_text().splitlines()) == 4
+        assert run(command) == 1
+        for shown in (
+            "retro, cpu, float32",
+            "query -> target",
+            "3; 1 failed; 1 with a target that is not a molecule",
+            "1             50.0 %     9.5 to 90.5             2",
+        ):
+            assert shown in run.out
+        assert run.err.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
+    before = output.read_text()
+    assert len(before.splitlines()) == 4
+    assert run(f"{command} --n-best 2") == 2
+    assert run.err.startswith("molspec: n_best is 2, but ")
+    assert output.read_text() == before
 
 
-def test_score_writes_the_log_probs_of_targets(run: Run, tmp_path: Path) -> None:
-    table = tmp_path / "a.csv"
-    table.write_text("id,product,reactants\nUS1,CC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\n2,CX,C\n")
-    flags = ("--format", "jsonl", "--batch-size", "2")
-    assert run("score", str(table), "--model", "retro", *flags) == 1
-    first, second = (json.loads(line) for line in run.out.splitlines())
-    assert first["id"] == "US1"
+def test_score_writes_the_log_probs_of_targets(run: Run) -> None:
+    text = "id,product,reactants\nUS1,CC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\n2,CX,C\n"
+    write("a.csv", text)
     model = molspec.load("retro")
-    (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"])
-    assert first["predictions"][0]["canonical"] == "CC(=O)Cl.Nc1ccccc1"
-    assert first["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
-    assert "'X'" in second["error"]
-    output = str(tmp_path / "scores.jsonl")
-    for _ in range(2):  # the second time, nothing is left to do
-        assert run("score", str(table), "--model", "retro", "-o", output) == 1
-    assert [json.loads(line) for line in Path(output).read_text().splitlines()] == [first, second]
-    assert "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do" in (run.err)
-    assert run("score", str(table), "--model", "retro", "-o", output, "--aligned") == 1
-    assert run("score", str(table), "--model", "retro", "-o", output, "--plain") == 2
+    for flags, aligned in (("", True), ("--plain", False)):
+        assert run(f"score a.csv -m retro --format jsonl --batch-size 2 {flags}") == 1
+        first, second = lines(run.out)
+        assert first["id"] == "US1"
+        (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"], aligned=aligned)
+        assert first["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
+        assert first["predictions"][0]["canonical"] == "CC(=O)Cl.Nc1ccccc1"
+        assert "'X'" in second["error"]
+        assert run(f"score a.csv -m retro -o scores{flags}.jsonl {flags}") == 1
+        assert lines(Path(f"scores{flags}.jsonl").read_text()) == [first, second]
+    command = "score a.csv -m retro -o scores.jsonl"
+    for flags in ("", "--aligned"):
+        assert run(f"{command} {flags}") == 1
+        assert "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do" in run.err
+    assert run(f"{command} --plain") == 2
     assert "aligned is False, but" in run.err
-    assert run("score", str(table), "--model", "retro", "--plain", *flags) == 1
-    (plain,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"], aligned=False)
-    (found, _) = (json.loads(line) for line in run.out.splitlines())
-    assert found["predictions"][0]["log_prob"] == plain.predictions[0].log_prob
-    text = table.read_text()
-    assert run("score", str(table), "--model", "retro", "-o", str(table), "--overwrite") == 2
-    assert f"{table}, which it reads as TABLE" in run.err
-    assert table.read_text() == text
-    table.write_text("product,reactants\n")
-    assert run("score", str(table), "--model", "retro") == 2
+    assert run("score a.csv -m retro -o a.csv --overwrite") == 2
+    assert "a.csv, which it reads as TABLE" in run.err
+    assert Path("a.csv").read_text() == text
+    write("a.csv", "product,reactants\n")
+    assert run("score a.csv -m retro") == 2
     assert run.err == "molspec: there are no queries in TABLE\n"
 
 
@@ -151,34 +145,30 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("arguments", CLOSED)
-def test_an_unusable_standard_stream_is_reported(tmp_path: Path, arguments: str) -> None:
-    write_table(tmp_path)
-    done = in_shell(arguments, tmp_path)
+def test_an_unusable_standard_stream_is_reported(arguments: str) -> None:
+    write("table.tsv", TABLE)
+    done = in_shell(arguments)
     assert (done.returncode, done.stderr) == (2, f"molspec: {CLOSED[arguments]}\n")
 
 
-def test_no_file_gets_the_descriptor_of_a_closed_stream(tmp_path: Path) -> None:
-    done = in_shell("predict CO --output out.jsonl <&- >&- 2>&-", tmp_path)
-    assert done.returncode == 0
-    assert json.loads((tmp_path / "out.jsonl").read_text())["query"] == "CO"
+def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
+    assert in_shell("predict CO --output out.jsonl <&- >&- 2>&-").returncode == 0
+    assert json.loads(Path("out.jsonl").read_text())["query"] == "CO"
 
 
-def in_shell(arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = f"exec {sys.executable} -m tests.cli_with_fake_model {arguments}"
+def in_shell(arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    streams: dict[str, Any] = {"capture_output": True, "text": True}
-    return subprocess.run(
-        ["sh", "-c", command], cwd=folder, env=os.environ | {"PYTHONPATH": path}, **streams
-    )
+    command = ["sh", "-c", f"exec {' '.join(PROGRAM)} {arguments}"]
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("command", ["predict CO --max-length 3", "score t.tsv", "evaluate t.tsv"])
 def test_a_job_reads_its_checkpoint_once(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    checkpoints.write(tiny.checkpoint(), tmp_path / "model")
-    (tmp_path / "t.tsv").write_text("src\ttgt\nCO\tC\n")
-    monkeypatch.chdir(tmp_path)
+    checkpoints.write(tiny.checkpoint(), "model")
+    write("t.tsv", "src\ttgt\nCO\tC\n")
     read_paths: list[Path] = []
 
     def record_read(path: Path) -> Checkpoint:
@@ -186,18 +176,8 @@ def test_a_job_reads_its_checkpoint_once(
         return checkpoints.folder.read(path)
 
     monkeypatch.setattr(checkpoints, "read", record_read)
-    assert run(*command.split(), "--model", "model") == 0
+    assert run(f"{command} --model model") == 0
     assert read_paths == [Path("model")]
-
-
-def test_evaluate_refuses_other_settings(run: Run, loaded: Loaded, tmp_path: Path) -> None:
-    output = tmp_path / "out.jsonl"
-    command = ("evaluate", str(write_table(tmp_path)), "--output", str(output))
-    assert run(*command) == 0
-    before = output.read_text()
-    assert run(*command, "--n-best", "2") == 2
-    assert run.err.startswith("molspec: n_best is 2, but ")
-    assert output.read_text() == before
 
 
 #: The beginning of each error, and a part of it.
@@ -234,48 +214,39 @@ WRONG_USE = {
 
 @pytest.mark.parametrize("arguments", WRONG_USE)
 def test_wrong_use_gives_a_one_line_error_and_status_2(
-    run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+    run: Run, loaded: Loaded, arguments: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "some.smi").write_text("CO\n")
-    (tmp_path / "empty.smi").touch()
-    write_table(tmp_path)
+    write("some.smi", "CO\n")
+    write("empty.smi", "")
+    write("table.tsv", TABLE)
     assert run(*shlex.split(arguments)) == 2
     begin, part = WRONG_USE[arguments]
     assert run.out == ""
     assert run.err.startswith(f"molspec: {begin}")
     assert part in run.err
     assert run.err.count("\n") == 1
-    assert (tmp_path / "some.smi").read_text() == "CO\n"
+    assert Path("some.smi").read_text() == "CO\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_an_unusable_model_leaves_the_output_unchanged(run: Run) -> None:
+    Path("broken").mkdir()
+    write("broken/config.json", "{")
+    write("broken/model.safetensors", "")
+    write("results.jsonl", "yesterday's\n")
+    for arguments, message in (
         ("--model prodcut", "prodcut"),
         ("--model broken", "config.json"),
         ("--dtype float64", "dtype"),
-    ],
-)
-def test_an_unusable_model_leaves_the_output_unchanged(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.json").write_text("{")
-    (tmp_path / "broken" / "model.safetensors").touch()
-    (tmp_path / "results.jsonl").write_text("yesterday's\n")
-    assert run("predict", "C", "--output", "results.jsonl", *arguments.split()) == 2
-    assert message in run.err
-    assert (run.out, run.err.count("\n")) == ("", 1)
-    assert (tmp_path / "results.jsonl").read_text() == "yesterday's\n"
+    ):
+        assert run(f"predict C --output results.jsonl {arguments}") == 2
+        assert message in run.err
+        assert (run.out, run.err.count("\n")) == ("", 1)
+        assert Path("results.jsonl").read_text() == "yesterday's\n"
 
 
 def test_the_bundled_model_predicts_an_acylation(run: Run) -> None:
-    assert (
-        run("predict", "Nc1ccccc1.CC(Cl)=O", "CC(=O", "CC.[U]", "acetic acid", "-f", "jsonl") == 1
-    )
-    answered, invalid, unknown, named = map(json.loads, run.out.splitlines())
+    assert run("predict Nc1ccccc1.CC(Cl)=O CC(=O CC.[U] 'acetic acid' -f jsonl") == 1
+    answered, invalid, unknown, named = lines(run.out)
     assert canonicalise(answered["predictions"][0]["smiles"]) == "CC(=O)Nc1ccccc1"
     assert answered["predictions"][0]["log_prob"] < 0
     assert invalid["error"].startswith("not a molecule to RDKit: ")
@@ -284,24 +255,22 @@ def test_the_bundled_model_predicts_an_acylation(run: Run) -> None:
 
 
 def test_info(run: Run) -> None:
-    assert run("info") == 0
-    assert "model       retro" in run.out
-    assert run("info", "product") == 0
-    assert "model       retro" not in run.out
-    assert run("info", "absent") == 2
+    for name, status, has_retro in (("", 0, True), ("product", 0, False), ("absent", 2, False)):
+        assert run(f"info {name}") == status
+        assert ("model       retro" in run.out) == has_retro
 
 
-def test_convert(run: Run, tmp_path: Path) -> None:
-    mine, absent, other = (str(tmp_path / name) for name in ("mine", "absent", "other"))
-    for _ in range(2):
-        assert run("convert", "retro", mine, "--dtype", "bfloat16") == 0
-    assert (read(Path(mine)).dtype, read(Path(mine)).runs_in["cpu"]) == ("bfloat16", "int8")
+def test_convert(run: Run) -> None:
+    assert run("convert retro mine --dtype bfloat16") == 0
+    made = read(Path("mine"))
+    assert (made.dtype, made.runs_in["cpu"]) == ("bfloat16", "int8")
+    assert run("convert retro mine --dtype bfloat16") == 0
     for arguments, message in (
-        (("retro", mine), f"{mine}: exists already"),
-        (("retro", other, "--dtype", "int8"), "dtype is 'int8'"),
-        ((absent, other), f"no model '{absent}'"),
+        ("retro mine", "mine: exists already"),
+        ("retro other --dtype int8", "dtype is 'int8'"),
+        ("absent other", "no model 'absent'"),
     ):
-        assert run("convert", *arguments) == 2
+        assert run(f"convert {arguments}") == 2
         assert run.err.startswith(f"molspec: {message}")
 
 
@@ -325,6 +294,9 @@ def test_running_out_of_memory_gives_a_one_line_error(error: Exception, capfd: C
 
 def test_help_lists_every_command_once_under_a_question(run: Run) -> None:
     assert run("--help") == 0
+    told = run.out
+    assert run() == 0
+    assert run.out == told
     names = [line.split()[0] for line in run.out.splitlines() if line.startswith("  ")]
     assert sorted(names[-len(cli._MODULES) :]) == sorted(cli._MODULES)
     assert sum(line.endswith("?") for line in run.out.splitlines()) == len(cli._QUESTIONS)
@@ -440,12 +412,12 @@ def test_a_stopped_job_says_that_it_resumes(
 
 
 def test_a_job_without_a_terminal_tells_its_progress(
-    run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter(range(0, 10_000, 25))
     monkeypatch.setattr(console, "perf_counter", lambda: next(times))
-    (tmp_path / "in.smi").write_text("C.O\n" * 6)
-    assert run("predict", "-i", str(tmp_path / "in.smi"), "-o", str(tmp_path / "out.csv")) == 0
+    write("in.smi", "C.O\n" * 6)
+    assert run("predict -i in.smi -o out.csv") == 0
     first, second, _ = run.err.splitlines()
     assert first.startswith("molspec: 3 of 6 queries, 0.04 a second, about 1 minutes left")
     assert second.startswith("molspec: 6 of 6 queries")
@@ -474,13 +446,13 @@ def test_a_summary_is_printed_in_any_encoding(tmp_path: Path) -> None:
     assert rb"\u03b1" in ended.stdout
 
 
-def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> str:
     """Runs a command with a terminal as its standard error; gives the text shown there."""
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with open(end, "w") as screen, open(terminal, "rb", buffering=0) as shown_bytes:
         monkeypatch.setattr(sys, "stderr", screen)
-        assert run(*arguments) == 0
+        assert run(command) == 0
         monkeypatch.undo()
         screen.write("end")
         screen.flush()
@@ -492,44 +464,31 @@ def run_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, *arguments: str
 
 @pytest.mark.parametrize(("count", "shown"), [(5, False), (60, True)])
 def test_only_many_queries_get_a_progress_bar(
-    run: Run,
-    loaded: Loaded,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    count: int,
-    shown: bool,
+    run: Run, loaded: Loaded, monkeypatch: pytest.MonkeyPatch, count: int, shown: bool
 ) -> None:
-    (tmp_path / "in.smi").write_text("C.O\n" * count)
+    write("in.smi", "C.O\n" * count)
     loaded["model"].seconds = 0.01
-    seen = run_on_a_terminal(run, monkeypatch, "predict", "--input", str(tmp_path / "in.smi"))
+    seen = run_on_a_terminal(run, monkeypatch, "predict --input in.smi")
     assert (f"{count}/{count} [" in seen) == shown
     summary = f"molspec: {count} of {count} queries answered, 0 refused, 0 failed, in "
     assert seen.rpartition("molspec: ")[2].startswith(summary[9:])
     assert shown or seen.startswith(summary)
 
 
-def test_loading_shows_a_temporary_progress_bar(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    arguments = ("predict", "CC(=O)O.OCC", "-o", str(tmp_path / "out.csv"))
-    seen = run_on_a_terminal(run, monkeypatch, *arguments)
+def test_loading_shows_a_temporary_progress_bar(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = run_on_a_terminal(run, monkeypatch, "predict CC(=O)O.OCC -o out.csv")
     assert "loading PyTorch |" in seen
     assert "loading product |" in seen
     assert "\rmolspec: 1 of 1 queries answered" in seen
 
 
 def test_a_resumed_evaluation_shows_its_progress(
-    run: Run, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "table.tsv").write_text("src\ttgt\n" + "CO\tOC\n" * 50)
-    command = ("evaluate", str(tmp_path / "table.tsv"), "--output", str(tmp_path / "out.jsonl"))
-    assert run(*command, "--limit", "20") == 0
+    write("table.tsv", "src\ttgt\n" + "CO\tOC\n" * 50)
+    assert run("evaluate table.tsv --output out.jsonl --limit 20") == 0
     loaded["model"].seconds = 0.02
-    seen = run_on_a_terminal(run, monkeypatch, *command, "--limit", "40")
+    command = "evaluate table.tsv --output out.jsonl --limit 40"
+    seen = run_on_a_terminal(run, monkeypatch, command)
     assert "40/40" in seen
     assert "top-1 100.0 %" in seen
-
-
-def test_molspec_alone_lists_the_commands(run: Run, capfd: Captured) -> None:
-    assert run() == 0
-    assert "Find routes from purchasable molecules to targets." in capfd.readouterr().out

@@ -15,6 +15,7 @@ import pytest
 
 import molspec
 from molspec.commands import distributing
+from tests.commands.conftest import write
 from tests.conftest import Loaded, Run
 from tests.refusals import refused
 
@@ -75,6 +76,7 @@ def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     loaded["model"].task = "retro"
+    write("queries", "")
     monkeypatch.setattr(module, "load", lambda *_: loaded["model"])
     monkeypatch.setattr(module, "read", lambda _: Table({"product": QUERIES}))
     monkeypatch.setattr(module, "count", lambda _: (len(QUERIES), 1))
@@ -84,12 +86,11 @@ def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize("flags", [(), ("--raw",), ("--keep-salts", "--deuterium-as-hydrogen")])
 def test_rows_are_answered_as_by_predict(
-    distributed: ModuleType, loaded: Loaded, flags: Sequence[str], run: Run, tmp_path: Path
+    distributed: ModuleType, loaded: Loaded, flags: Sequence[str], run: Run
 ) -> None:
-    (tmp_path / "queries").touch()
-    output = tmp_path / "answers"
+    output = Path("answers")
     more = ("-n", "3", *flags)
-    assert run("predict-parquet", str(tmp_path / "queries"), str(output), *more) == 1
+    assert run("predict-parquet", "queries", "answers", *more) == 1
     options = loaded["model"].options
     columns = json.loads((output / "rows").read_text())
     assert list(columns) == ["product", "predictions", "note", "error"]
@@ -105,7 +106,7 @@ def test_rows_are_answered_as_by_predict(
 
 
 def test_the_mark_of_settings_has_those_of_answers(
-    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del distributed
     settings: list[str] = []
@@ -115,33 +116,29 @@ def test_the_mark_of_settings_has_those_of_answers(
         return True
 
     monkeypatch.setattr(distributing, "_is_written", is_written)
-    (tmp_path / "queries").touch()
-    output = tmp_path / "answers"
-    output.mkdir()
-    for flags in ((), ("--raw",), ("--keep-salts",), ("--column", "product")):
-        (output / ".molspec").touch()
-        command = ("predict-parquet", str(tmp_path / "queries"), str(output), "-n", "3")
-        assert run(*command, *flags) == 1
+    Path("answers").mkdir()
+    for flags in ("", "--raw", "--keep-salts", "--column product"):
+        Path("answers/.molspec").touch()
+        assert run(f"predict-parquet queries answers -n 3 {flags}") == 1
     assert len(set(settings)) == 4
 
 
 def test_the_second_of_two_jobs_clears_no_folder(
-    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del distributed
-    (tmp_path / "queries").touch()
-    command = ("predict-parquet", str(tmp_path / "queries"), str(tmp_path / "answers"))
+    command = "predict-parquet queries answers"
     write, statuses = Table.write_parquet, []
 
     def write_beside_another(self: Table, folder: str, *, mode: str) -> None:
         write(self, folder, mode=mode)
         monkeypatch.setattr(Table, "write_parquet", write)
-        statuses.append(run(*command))
+        statuses.append(run(command))
 
     monkeypatch.setattr(Table, "write_parquet", write_beside_another)
-    assert run(*command) == 1
+    assert run(command) == 1
     assert statuses == [2]
-    assert [path.name for path in (tmp_path / "answers").iterdir()] == ["rows"]
+    assert [path.name for path in Path("answers").iterdir()] == ["rows"]
 
 
 def test_columns_of_answers_are_refused_in_a_table(distributed: ModuleType) -> None:

@@ -105,13 +105,10 @@ def test_the_docstring_describes_every_option() -> None:
         ("--match", "plan C --stock a --match exact --match inchikey"),
     ],
 )
-def test_an_option_of_one_value_given_twice_is_refused(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(*arguments.split()) == 2
+def test_an_option_of_one_value_given_twice_is_refused(run: Run, name: str, arguments: str) -> None:
+    assert run(arguments) == 2
     assert f"{name} is given 2 times" in run.err
-    assert list(tmp_path.iterdir()) == []
+    assert list(Path().iterdir()) == []
 
 
 def test_only_given_flags_are_passed_on() -> None:
