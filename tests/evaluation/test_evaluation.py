@@ -99,41 +99,28 @@ def test_offset_and_limit_select_queries(tmp_path: Path) -> None:
     assert run(Evaluation(settings(tmp_path, offset=2), limit=2)) == ["X", "CCO"]
     assert run(Evaluation(settings(tmp_path, offset=5), limit=9)) == ["CCC"]
     assert run(Evaluation(settings(tmp_path, offset=6))) == []
+    for offset, limit, told in ((-1, 1, "offset is -1"), (0, 0, "limit is 0"), (0, -1, "limit")):
+        refused(told, Evaluation, settings(tmp_path, offset=offset), limit=limit)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"batch_size": 3}, "batch_size is 3"),
-        ({"beam": "standard"}, "beam is 'standard'"),
-        ({"node_budget": 3}, "drafter is .*'node_budget': 3"),
-        ({"offset": 1}, "offset is 1"),
-        ({"device": "cuda"}, "device is 'cuda'"),
-        ({"weights": "beef"}, "weights is 'beef'"),
-    ],
-)
-def test_other_settings_are_refused(
-    finished: Path, tmp_path: Path, changed: dict[str, Any], message: str
-) -> None:
-    before = finished.read_bytes()
-    refused(message, Evaluation, settings(tmp_path, **changed), finished)
-    assert finished.read_bytes() == before
+OTHER = {
+    "batch_size is 3": {"batch_size": 3},
+    "beam is 'standard'": {"beam": "standard"},
+    "drafter is .*'node_budget': 3": {"node_budget": 3},
+    "offset is 1": {"offset": 1},
+    "device is 'cuda'": {"device": "cuda"},
+    "weights is 'beef'": {"weights": "beef"},
+}
 
 
-def test_model_is_identified_by_its_weights_not_its_name(finished: Path, tmp_path: Path) -> None:
-    assert run(Evaluation(replace(settings(tmp_path), model="./fake"), finished)) == []
-
-
-def test_other_table_is_refused(finished: Path, tmp_path: Path) -> None:
-    original = settings(tmp_path)
+def test_other_settings_and_tables_are_refused(finished: Path, tmp_path: Path) -> None:
+    before, original = finished.read_bytes(), settings(tmp_path)
+    for message, changed in OTHER.items():
+        refused(message, Evaluation, settings(tmp_path, **changed), finished)
+    assert run(Evaluation(replace(original, model="./fake"), finished)) == []  # same weights
     write_table(tmp_path / "table.tsv", [*ROWS[:3], ("CCO", "CCC"), *ROWS[4:]])
     refused("another table: it has 'CCO' where", Evaluation, original, finished)
-
-
-@pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (0, 0), (0, -1)])
-def test_invalid_offsets_and_limits_are_refused(tmp_path: Path, offset: int, limit: int) -> None:
-    invalid = settings(tmp_path, offset=offset)
-    refused("(offset is -1|limit is -?[01]): expected at least", Evaluation, invalid, limit=limit)
+    assert finished.read_bytes() == before
 
 
 def test_groups_are_counted_separately_and_read_back(tmp_path: Path) -> None:

@@ -34,17 +34,12 @@ def test_found_at_is_the_index_of_the_first_correct_answer(
 
 def test_record_round_trips_through_json() -> None:
     statistics = QueryStatistics(1, 2, 3, 4, 5, 0.1 + 0.2)
-    result = Result(
-        "C", (Prediction("OC", -0.1 - 0.2), Prediction("O(", -3.0, False)), None, statistics
-    )
-    record = Record.of(Pair("C", "[OH:1]C"), result, 1 / 3)
+    answers = (Prediction("OC", -0.1 - 0.2), Prediction("O(", -3.0, False))
+    record = Record.of(Pair("C", "[OH:1]C"), Result("C", answers, None, statistics), 1 / 3)
     assert (record.query, record.target, record.target_canonical) == ("C", "[OH:1]C", "CO")
     assert [(a.smiles, a.canonical) for a in record.predictions] == [("OC", "CO"), ("O(", None)]
     assert record.to_json()["rank"] == 1
-    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
-
-
-def test_record_of_a_failed_query_round_trips_through_json() -> None:
-    record = Record.of(Pair("X", "CO"), Result("X", error="it has an X"), 0.0)
-    assert (record.error, record.predictions, record.found_at) == ("it has an X", (), None)
-    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+    failed = Record.of(Pair("X", "CO"), Result("X", error="it has an X"), 0.0)
+    assert (failed.error, failed.predictions, failed.found_at) == ("it has an X", (), None)
+    for each in (record, failed):
+        assert Record.from_json(json.loads(json.dumps(each.to_json()))) == each

@@ -34,17 +34,13 @@ def evaluation(tmp_path: Path) -> Evaluation:
     return evaluation
 
 
-def test_summary_counts_queries_and_accuracies(evaluation: Evaluation) -> None:
+def test_answers_and_faults_are_counted_by_rank(evaluation: Evaluation) -> None:
+    """Of four valid targets, one is found at rank 1, one at rank 3; a failed query finds none."""
     summary = evaluation.summary
     assert (summary.queries, summary.failed, summary.excluded) == (5, 1, 1)
-    # Of four valid targets, one is found at rank 1 and one at rank 3; a failed query finds none.
-    assert [summary.accuracy(rank) for rank in (1, 2, 3)] == [0.25, 0.25, 0.5]
     assert summary.accuracies == {1: 0.25, 3: 0.5}
-
-
-def test_faulty_answers_are_shares_of_the_answers_at_a_rank(evaluation: Evaluation) -> None:
-    ranks = evaluation.summary.to_json()["ranks"]
-    assert [e["interval"] for e in ranks] == [evaluation.summary.interval(n) for n in (1, 2, 3)]
+    ranks = summary.to_json()["ranks"]
+    assert [e["interval"] for e in ranks] == [summary.interval(n) for n in (1, 2, 3)]
     names = ("rank", "accuracy", "predictions", "invalid", "duplicate", "unfinished")
     assert [tuple(each[name] for name in names) for each in ranks] == [
         (1, 0.25, 4, 0.25, 0.0, 0.0),
@@ -67,15 +63,10 @@ def test_costs_are_means_of_answered_queries(evaluation: Evaluation) -> None:
     assert times["seconds_per_query"] == times["seconds"] / 5  # type: ignore[operator]
 
 
-def test_accuracies_are_given_for_ranks_up_to_n_best() -> None:
-    assert list(Summary(1).accuracies) == [1]
-    assert list(Summary(12).accuracies) == [1, 3, 5, 10]
-    assert list(Summary(30).accuracies) == [1, 3, 5, 10, 25]
-
-
 def test_empty_summary_has_no_shares(evaluation: Evaluation) -> None:
+    for n_best, ranks in ((1, [1]), (12, [1, 3, 5, 10]), (30, [1, 3, 5, 10, 25])):
+        assert Summary(n_best).accuracies == dict.fromkeys(ranks)
     summary = Summary(2)
-    assert summary.accuracies == {1: None}
     assert set(summary.costs().values()) == {None}
     json.dumps(summary.to_json(), allow_nan=False)
     assert "rank" in report(evaluation.settings.to_json(), summary)
@@ -122,11 +113,8 @@ def test_counts_of_a_query_do_not_depend_on_the_batch(options: dict[str, Any]) -
         total = "query_calls" if name == "decoder_calls" else name
         assert sum(counts) == getattr(single.statistics, total)
     assert all(result.statistics.seconds > 0 for result in single)
-
-
-def test_failed_query_has_no_counts() -> None:
-    (result,) = tiny.model().predict(["not SMILES"])
-    assert result.statistics == QueryStatistics()
+    (failed,) = model.predict(["not SMILES"])
+    assert failed.statistics == QueryStatistics()
 
 
 def test_samples_are_ranked_as_they_are_drawn(tmp_path: Path) -> None:
