@@ -9,23 +9,10 @@
 namespace molspec::cpu {
 namespace {
 
-void check_values(const int64_t* values, int64_t count, const char* name, int64_t most) {
-  for (int64_t i = 0; i < count; ++i)
-    check(values[i] >= 0 && values[i] <= most, name, "[", i, "] is ", values[i], ": expected 0 to ",
-          most);
-}
-
 std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& lengths,
                                        int64_t pad_id) {
   LeftPadProblem problem = left_pad_check(token_ids, lengths, pad_id);
-  check_values(problem.lengths, problem.row_count, "lengths", problem.token_count);
-  int64_t total = 0;
-  for (int64_t row = 0; row < problem.row_count; ++row) {
-    problem.width = std::max(problem.width, problem.lengths[row]);
-    total += problem.lengths[row];
-  }
-  check(total == problem.token_count, "lengths add up to ", total, ": expected the ",
-        problem.token_count, " of token_ids");
+  left_pad_measure(problem, problem.lengths);
   auto results = left_pad_results(problem, token_ids);
   const int64_t* from = problem.token_ids;
   int64_t* to = problem.padded_ids;
@@ -45,8 +32,7 @@ std::tuple<Tensor, Tensor, Tensor> expand_drafts_op(const Tensor& token_ids,
                                                     const Tensor& draft_ids) {
   ExpandDraftsProblem problem =
       expand_drafts_check(token_ids, position_offsets, query_indices, draft_ids);
-  check_values(problem.query_indices, problem.hypothesis_count, "query_indices",
-               problem.query_count - 1);
+  expand_drafts_values(problem, problem.query_indices);
   auto results = expand_drafts_results(problem, token_ids);
   int64_t* to = problem.expanded_ids;
   for (int64_t hypothesis = 0; hypothesis < problem.hypothesis_count; ++hypothesis) {
@@ -69,7 +55,7 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
                             const Tensor& predicted_ids) {
   AcceptanceLengthProblem problem =
       acceptance_length_check(draft_ids, draft_lengths, predicted_ids);
-  check_values(problem.draft_lengths, problem.row_count, "draft_lengths", problem.draft_length);
+  acceptance_length_values(problem, problem.draft_lengths);
   Tensor accepted = acceptance_length_result(problem, draft_ids);
   for (int64_t row = 0; row < problem.row_count; ++row) {
     const int64_t* draft = problem.draft_ids + row * problem.draft_length;

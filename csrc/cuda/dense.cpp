@@ -1,10 +1,13 @@
-// The operators of dense batches on CUDA tensors. Values on the device are checked there: kernels
-// leave bad ones out, and the operators wait for the result of the check.
+// The operators of dense batches on CUDA tensors. They copy the values that they check to the host,
+// which waits for the device.
 
 #include "cuda/dense.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
+
+#include <numeric>
+#include <vector>
 
 #include "cuda/launch.h"
 #include "cuda/stream.h"
@@ -12,53 +15,30 @@
 namespace molspec::cuda {
 namespace {
 
-// The lowest index of a bad value, written by kernels. Reading it waits for the device.
-class FirstBad {
- public:
-  // `like` is an int64 tensor of the device.
-  FirstBad(const Tensor& like, cudaStream_t stream)
-      : cell_(torch::stable::new_empty(like, {1})), stream_(stream) {
-    check_cuda(cudaMemsetAsync(data(), 0xff, sizeof(FirstBadIndex), stream), "clear a flag");
-  }
+void copy(const int64_t* from, int64_t* to, int64_t count, cudaMemcpyKind kind,
+          const Stream& stream) {
+  check_cuda(cudaMemcpyAsync(to, from, count * sizeof(int64_t), kind, stream), "copy of values");
+}
 
-  FirstBadIndex* data() const { return static_cast<FirstBadIndex*>(cell_.data_ptr()); }
-
-  // Throws if a kernel found an entry of `values` outside 0 to `most`.
-  void check_none(const char* name, const int64_t* values, int64_t most) const {
-    const FirstBadIndex found = read_back(data(), stream_);
-    if (found == kNoneBad) return;
-    check(false, name, "[", found, "] is ", read_back(values + found, stream_), ": expected 0 to ",
-          most);
-  }
-
- private:
-  Tensor cell_;
-  cudaStream_t stream_;
-};
-
-// Measures and checks: the width of left_pad's output depends on the data.
-RowMeasure checked_measure(const LeftPadProblem& problem, int64_t* begins, RowMeasure* cell,
-                           cudaStream_t stream) {
-  left_pad_measure(problem, begins, cell, stream);
-  const RowMeasure measure = read_back(cell, stream);
-  check(measure.bad_row == problem.row_count, "lengths[", measure.bad_row, "] is ",
-        measure.bad_length, ": expected 0 to ", problem.token_count);
-  check(measure.total == problem.token_count, "lengths add up to ", measure.total,
-        ": expected the ", problem.token_count, " of token_ids");
-  return measure;
+std::vector<int64_t> on_host(const int64_t* values, int64_t count, const Stream& stream) {
+  std::vector<int64_t> found(static_cast<size_t>(count));
+  copy(values, found.data(), count, cudaMemcpyDeviceToHost, stream);
+  check_cuda(cudaStreamSynchronize(stream), "copy of values");
+  return found;
 }
 
 std::tuple<Tensor, Tensor> left_pad_op(const Tensor& token_ids, const Tensor& lengths,
                                        int64_t pad_id) {
   const Stream stream{{token_ids, "token_ids"}, {lengths, "lengths"}};
   LeftPadProblem problem = left_pad_check(token_ids, lengths, pad_id);
-  constexpr int64_t kCellSize = sizeof(RowMeasure) / sizeof(int64_t);
-  Tensor scratch = torch::stable::new_empty(lengths, {kCellSize + problem.row_count});
-  int64_t* begins = static_cast<int64_t*>(scratch.data_ptr()) + kCellSize;
-  auto* cell = static_cast<RowMeasure*>(scratch.data_ptr());
-  problem.width = checked_measure(problem, begins, cell, stream).width;
+  std::vector<int64_t> values = on_host(problem.lengths, problem.row_count, stream);
+  left_pad_measure(problem, values.data());
+  std::exclusive_scan(values.begin(), values.end(), values.begin(), int64_t{0});
+  const Tensor begins = torch::stable::new_empty(lengths, {problem.row_count});
+  auto* data = static_cast<int64_t*>(begins.data_ptr());
+  copy(values.data(), data, problem.row_count, cudaMemcpyHostToDevice, stream);
   auto results = left_pad_results(problem, token_ids);
-  left_pad(problem, begins, stream);
+  left_pad(problem, data, stream);
   return results;
 }
 
@@ -72,10 +52,10 @@ std::tuple<Tensor, Tensor, Tensor> expand_drafts_op(const Tensor& token_ids,
                       {draft_ids, "draft_ids"}};
   ExpandDraftsProblem problem =
       expand_drafts_check(token_ids, position_offsets, query_indices, draft_ids);
+  expand_drafts_values(problem,
+                       on_host(problem.query_indices, problem.hypothesis_count, stream).data());
   auto results = expand_drafts_results(problem, token_ids);
-  const FirstBad first_bad(query_indices, stream);
-  expand_drafts(problem, first_bad.data(), stream);
-  first_bad.check_none("query_indices", problem.query_indices, problem.query_count - 1);
+  expand_drafts(problem, stream);
   return results;
 }
 
@@ -85,10 +65,10 @@ Tensor acceptance_length_op(const Tensor& draft_ids, const Tensor& draft_lengths
       {draft_ids, "draft_ids"}, {draft_lengths, "draft_lengths"}, {predicted_ids, "predicted_ids"}};
   AcceptanceLengthProblem problem =
       acceptance_length_check(draft_ids, draft_lengths, predicted_ids);
+  acceptance_length_values(problem,
+                           on_host(problem.draft_lengths, problem.row_count, stream).data());
   Tensor accepted = acceptance_length_result(problem, draft_ids);
-  const FirstBad first_bad(draft_ids, stream);
-  acceptance_length(problem, first_bad.data(), stream);
-  first_bad.check_none("draft_lengths", problem.draft_lengths, problem.draft_length);
+  acceptance_length(problem, stream);
   return accepted;
 }
 

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include <algorithm>
+
 #include "ops/check.h"
 #include "ops/model.h"
 
@@ -33,6 +35,12 @@ Tensor result(const Tensor& like, std::initializer_list<int64_t> shape, int64_t*
   return tensor;
 }
 
+void check_values(const int64_t* values, int64_t count, const char* name, int64_t most) {
+  for (int64_t i = 0; i < count; ++i)
+    check(values[i] >= 0 && values[i] <= most, name, "[", i, "] is ", values[i], ": expected 0 to ",
+          most);
+}
+
 }  // namespace
 
 LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, int64_t pad_id) {
@@ -43,6 +51,17 @@ LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, in
   problem.row_count = lengths.numel();
   problem.pad_id = pad_id;
   return problem;
+}
+
+void left_pad_measure(LeftPadProblem& problem, const int64_t* lengths) {
+  check_values(lengths, problem.row_count, "lengths", problem.token_count);
+  int64_t total = 0;
+  for (int64_t row = 0; row < problem.row_count; ++row) {
+    problem.width = std::max(problem.width, lengths[row]);
+    total += lengths[row];
+  }
+  check(total == problem.token_count, "lengths add up to ", total, ": expected the ",
+        problem.token_count, " of token_ids");
 }
 
 std::tuple<Tensor, Tensor> left_pad_results(LeftPadProblem& problem, const Tensor& like) {
@@ -69,6 +88,10 @@ ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& p
   return problem;
 }
 
+void expand_drafts_values(const ExpandDraftsProblem& problem, const int64_t* query_indices) {
+  check_values(query_indices, problem.hypothesis_count, "query_indices", problem.query_count - 1);
+}
+
 std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
                                                          const Tensor& like) {
   const int64_t rows = problem.hypothesis_count * problem.draft_count;
@@ -87,6 +110,11 @@ AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
   problem.draft_lengths = checked_list(draft_lengths, "draft_lengths", draft_ids.size(0), "draft");
   problem.predicted_ids = checked_like(predicted_ids, "predicted_ids", draft_ids, "draft_ids' ");
   return problem;
+}
+
+void acceptance_length_values(const AcceptanceLengthProblem& problem,
+                              const int64_t* draft_lengths) {
+  check_values(draft_lengths, problem.row_count, "draft_lengths", problem.draft_length);
 }
 
 Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like) {

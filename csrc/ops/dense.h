@@ -1,6 +1,6 @@
 // The operators of dense batches: for loops without a cache. `*_check` checks everything except the
-// outputs and the values of tensors; `*_results` makes the outputs on the device of `like` and sets
-// the problem's pointers.
+// outputs and the values of tensors; `*_values` and `left_pad_measure` check those, which the host
+// has; `*_results` makes the outputs on the device of `like` and sets the problem's pointers.
 
 #pragma once
 
@@ -24,6 +24,8 @@ struct LeftPadProblem {
   int64_t* position_offsets;  // [row]
 };
 LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, int64_t pad_id);
+// Checks the values of `lengths`, and sets the width.
+void left_pad_measure(LeftPadProblem& problem, const int64_t* lengths);
 // Once the width is known.
 std::tuple<Tensor, Tensor> left_pad_results(LeftPadProblem& problem, const Tensor& like);
 
@@ -44,6 +46,7 @@ struct ExpandDraftsProblem {
 };
 ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& position_offsets,
                                         const Tensor& query_indices, const Tensor& draft_ids);
+void expand_drafts_values(const ExpandDraftsProblem& problem, const int64_t* query_indices);
 std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
                                                          const Tensor& like);
 
@@ -58,6 +61,7 @@ struct AcceptanceLengthProblem {
 AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
                                                 const Tensor& draft_lengths,
                                                 const Tensor& predicted_ids);
+void acceptance_length_values(const AcceptanceLengthProblem& problem, const int64_t* draft_lengths);
 Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like);
 
 }  // namespace molspec
