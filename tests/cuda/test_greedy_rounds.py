@@ -241,7 +241,7 @@ def test_staging_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> Non
 def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
     answers, slots, drafts = state(2, 6, 2)
     nodes, paths = torch.zeros(4, 4, dtype=torch.int32), torch.zeros(24, dtype=torch.int32)
-    many = torch.zeros(2, 67, dtype=torch.int32)
+    many, none = (torch.zeros(2, size, dtype=torch.int32) for size in (67, 1))
     tables, texts = torch.zeros(64, dtype=torch.uint8), torch.zeros(2, 64, dtype=torch.uint8)
     states = torch.zeros(2, 2 + STATES, 72, dtype=torch.uint8)
     few = states[:, :2].contiguous()
@@ -256,6 +256,7 @@ def test_wrong_shapes_are_refused(cuda: Emulator) -> None:
         ("states", r"\[2, 2, 72\]", tree, answers, drafts, tables, texts, few, 9, 9, -1.0),
         ("max_depth", 0, tree, answers, drafts, tables, texts, states, 0, 9, -1.0),
         ("max_turns", 0, tree, answers, drafts, tables, texts, states, 9, 0, -1.0),
-        ("drafts", 33, tree, answers, many, tables, texts, states, 9, 9, -1.0),
+        ("drafts", 67, tree, answers, many, tables, texts, states, 9, 9, -1.0),
+        ("drafts", "no room", tree, answers, none, tables, texts, states, 9, 9, -1.0),
     ):
         refused(RuntimeError, f"^{argument} .*{value}", call, *arguments)

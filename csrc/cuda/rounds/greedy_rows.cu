@@ -19,9 +19,7 @@ inline __device__ int32_t node_count_of(const StageNodesProblem& problem, int qu
   return live ? 1 + problem.drafts.count(query) : 0;
 }
 
-// Nodes of a query whose parents and slots a block reads once: each node's path is followed
-// upwards, one load after the other.
-constexpr int kMostKept = 256;
+constexpr int kMostNodes = 1 + static_cast<int>(kMostTreeNodes);  // of a query
 
 // Shared by the threads of a query's nodes. Node 0 is the last token, node i is draft i - 1.
 struct StagedQuery {
@@ -56,32 +54,26 @@ struct StagedQuery {
   }
 };
 
-// Threads stride over the nodes of their query. Counts are sums of integers, so they do not depend
-// on the order of the threads.
+// A thread a node of the query. Counts are sums of integers, so they do not depend on the order of
+// the threads. Each node's path is followed upwards, one load after the other: in shared memory.
 inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
   await_previous();
   const int query = blockIdx.x;
   GreedyAnswer& answer = problem.answers.head(query);
   const int32_t count = node_count_of(problem, query);
   const int32_t* slots = problem.slots.row(query);
-  const int32_t* parents = problem.drafts.parents(query);
-  const int32_t* free = slots + answer.token_count;
-  __shared__ int32_t kept_parents[kMostKept], kept_free[kMostKept];
-  if (count <= kMostKept) {
-    for (int32_t i = threadIdx.x; i < count; i += blockDim.x) {
-      kept_free[i] = free[i];
-      if (i + 1 < count) kept_parents[i] = parents[i];
-    }
-    parents = kept_parents;
-    free = kept_free;
+  const auto node = static_cast<int32_t>(threadIdx.x);
+  __shared__ int32_t parents[kMostNodes], free[kMostNodes];
+  if (node < count) {
+    free[node] = slots[answer.token_count + node];
+    if (node + 1 < count) parents[node] = problem.drafts.parents(query)[node];
   }
   const int32_t first = place_nodes(problem.nodes, problem.node_count, problem.answers.query_count,
                                     [&](int other) { return node_count_of(problem, other); });
   if (threadIdx.x == 0) answer.first_node = first;
   if (first != GreedyAnswer::kNotStaged) {
     const StagedQuery staged{problem, query, first, answer.token_count, parents, free};
-    for (int32_t node = threadIdx.x; node < count; node += blockDim.x) {
-      if (!staged.stage(node)) continue;
+    if (node < count && staged.stage(node)) {
       atomicAdd(&answer.nodes, 1);
       atomicAdd(node ? &answer.drafted_tokens : &answer.steps, 1);
     }
@@ -99,8 +91,6 @@ void stage_nodes(const StageNodesProblem& problem, cudaStream_t stream) {
 // Its warps find the argmax of all nodes at once, then one follows the path.
 
 constexpr int kVerifyThreads = 512;
-// Nodes of a query that are read in advance; later ones are read when the path reaches them.
-constexpr int kMostVerified = 256;
 
 struct Draft {
   int32_t parent, token_id;  // SymbolTable::kNoToken: no draft
@@ -113,37 +103,24 @@ struct VerifyTeam {
   const int64_t first_node;
   int32_t* token_ids;
   int32_t* slots;     // after the path
-  LikelyToken* best;  // [kMostVerified], shared
+  LikelyToken* best;  // [kMostNodes], shared
   const int32_t count = problem.drafts.count(query);
   const Draft own = draft(lane_index());
 
   // For all warps; the block must synchronise before one follows the path.
   __device__ void look() const {
-    const int32_t most = min(1 + count, kMostVerified);
-    for (int32_t node = warp_index(); node < most; node += kVerifyThreads / kWarp) {
-      const LikelyToken token = look_at(node);
+    for (int32_t node = warp_index(); node <= count; node += kVerifyThreads / kWarp) {
+      const float* row = problem.log_probs + (first_node + node) * problem.vocab_size;
+      const LikelyToken token = cuda::likeliest(row, problem.vocab_size);
       if (lane_index() == 0) best[node] = token;
     }
   }
-  __device__ LikelyToken likeliest(int32_t node) const {
-    return node < kMostVerified ? best[node] : look_further(node);
-  }
-  // Not inlined: it is rare, and would be most of the code.
-  __device__ __noinline__ LikelyToken look_further(int32_t node) const { return look_at(node); }
-  __device__ LikelyToken look_at(int32_t node) const {
-    const float* row = problem.log_probs + (first_node + node) * problem.vocab_size;
-    return cuda::likeliest(row, problem.vocab_size);
-  }
-  // First the lanes' own drafts, which are in registers.
+  __device__ LikelyToken likeliest(int32_t node) const { return best[node]; }
+  // Node i is the draft of lane i - 1.
   __device__ int32_t drafted(int32_t node, int32_t token_id) const {
-    int32_t begin = 0;
-    for (Draft mine = own;; mine = draft(begin + lane_index())) {
-      const unsigned found =
-          __ballot_sync(~0U, mine.parent + 1 == node && mine.token_id == token_id);
-      if (found) return begin + __ffs(static_cast<int>(found));
-      begin += kWarp;
-      if (begin >= count) return kLastToken;
-    }
+    static_assert(kLastToken == 0 && kMostTreeNodes <= kWarp);
+    return __ffs(
+        static_cast<int>(__ballot_sync(~0U, own.parent + 1 == node && own.token_id == token_id)));
   }
   __device__ Draft draft(int32_t i) const {
     if (i >= count) return {-1, SymbolTable::kNoToken};
@@ -168,7 +145,7 @@ inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
   const int query = blockIdx.x;
   GreedyAnswer answer = problem.answers.head(query);
   if (answer.state != GreedyAnswer::kLive || answer.first_node < 0) return;
-  __shared__ LikelyToken best[kMostVerified];
+  __shared__ LikelyToken best[kMostNodes];
   const VerifyTeam team{problem,
                         query,
                         answer.first_node,

@@ -33,9 +33,11 @@ GreedyAnswers greedy_answers(const Stream& stream, const Tensor& answers) {
 
 DraftRows draft_rows(const Stream& stream, const Tensor& drafts, const GreedyAnswers& answers) {
   auto* data = stream.data<int32_t>(drafts, "drafts", 2);
-  check(drafts.size(0) == answers.query_count && drafts.size(1) % 2 == 1, "drafts has shape ",
-        Shape{drafts}, ": expected [", answers.query_count, ", 1 + 2 * nodes]");
-  return {data, drafts.size(1) / 2};
+  const int64_t limit = drafts.size(1) / 2;
+  check(drafts.size(0) == answers.query_count && drafts.size(1) % 2 == 1 && limit <= kMostTreeNodes,
+        "drafts has shape ", Shape{drafts}, ": expected [", answers.query_count,
+        ", 1 + 2 * nodes], at most ", kMostTreeNodes, " nodes");
+  return {data, limit};
 }
 
 SlotRows slot_rows(const Stream& stream, const Tensor& slots, const GreedyAnswers& answers,
@@ -75,8 +77,7 @@ void propose_tree_op(const Tensor& answers, const Tensor& drafts, const Tensor& 
   const Stream stream(answers, "answers");
   const GreedyAnswers rows = greedy_answers(stream, answers);
   const DraftRows drafted = draft_rows(stream, drafts, rows);
-  check(drafted.limit >= 1 && drafted.limit <= kMostTreeNodes, "drafts has room for ",
-        drafted.limit, " nodes: expected 1 to ", kMostTreeNodes);
+  check(drafted.limit >= 1, "drafts has no room for nodes: expected at least one");
   const GuessTensors guess =
       guess_tensors(stream, tables, texts, states, rows.query_count, drafted.limit + kTreeStates);
   check(max_depth >= 1, "max_depth is ", max_depth, ": expected at least 1");
