@@ -9,14 +9,12 @@ namespace molspec {
 
 CachedPaths::CachedPaths(int32_t row_count, std::shared_ptr<const GuessModel> model)
     : model_(std::move(model)), tree_(row_count) {
-  rows_.resize(static_cast<size_t>(row_count));
+  for (int32_t row = 0; row < row_count; ++row) rows_.push_back({.nodes = {&tree_, row}});
 }
 
 void CachedPaths::start(int32_t row, const std::vector<int32_t>& source_ids) {
   Query& query = checked_row(rows_, row, false);
   model_->roles().check_tokens(source_ids);
-  if (!query.nodes)
-    query.nodes = std::make_unique<SequenceGroup>(Row{row, &tree_, nullptr, model_});
   query.root = TokenTree::kNone;
   query.live = true;
 }
@@ -77,45 +75,35 @@ int32_t CachedPaths::known(const Query& query, const std::vector<int32_t>& token
 
 void CachedPaths::add_rest(Query& query, PathState& state, int32_t node) {
   if (node == TokenTree::kNone) {
-    if (query.root == TokenTree::kNone) query.root = query.nodes->begin();
+    if (query.root == TokenTree::kNone)
+      query.root = query.nodes.begin(model_->roles().special().bos);
     node = query.root;
     state.pending.push_back(node);
   }
   const auto& token_ids = state.sequence.token_ids;
   for (auto at = static_cast<size_t>(tree_.position(node)); at < token_ids.size(); ++at) {
-    node = query.nodes->child_or_new(node, token_ids[at]);
+    node = query.nodes.child_or_new(node, token_ids[at]);
     state.pending.push_back(node);
   }
   state.sequence.node = node;
 }
 
 void CachedPaths::keep(bool and_after) {
-  std::vector<std::vector<int32_t>> kept(rows_.size());
+  std::vector<std::vector<QueryNodes::Kept>> kept(rows_.size());
   for (const PathState& state : states_)
-    if (state.sequence.node != TokenTree::kNone) kept[state.row].push_back(state.sequence.node);
+    if (state.sequence.node != TokenTree::kNone)
+      kept[state.row].push_back({state.sequence.node, and_after});
   for (size_t row = 0; row < rows_.size(); ++row)
-    if (!kept[row].empty()) rows_[row].nodes->keep(kept[row], and_after);
+    if (!kept[row].empty()) rows_[row].nodes.keep(kept[row]);
 }
 
-void CachedPaths::stage() {
-  tree_.clear_staged();
-  for (Query& query : rows_)
-    if (query.live && query.nodes) query.nodes->unstage();
-  for (PathState& state : states_) {
-    if (!state.sequence.live) continue;
-    SequenceGroup& nodes = *query(state).nodes;
-    for (const int32_t node : state.pending) nodes.stage(node);
-    state.pending.clear();
-    nodes.stage(state.sequence.node);
-  }
-}
-
-void CachedPaths::submit() {
-  for (Query& query : rows_) {
-    if (!query.live || !query.nodes) continue;
-    query.begin = static_cast<int32_t>(tree_.staged().size());
-    query.nodes->submit();
-  }
+void CachedPaths::stage(PathState& state, const DraftTree& drafts) {
+  QueryNodes& nodes = query(state).nodes;
+  for (const int32_t node : state.pending) nodes.stage(node);
+  state.pending.clear();
+  nodes.stage(state.sequence.node);
+  const auto end = static_cast<int32_t>(state.begin) + state.count;
+  nodes.stage(state.sequence.node, drafts, end, state.sequence.placed);
 }
 
 void CachedPaths::check_staged() const {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "search/rejection.h"
-#include "search/sequence_group.h"
+#include "search/sequence.h"
 
 namespace molspec {
 
@@ -39,9 +39,8 @@ class CachedPaths {
   ~CachedPaths() = default;
 
   struct Query {
-    std::unique_ptr<SequenceGroup> nodes;  // made when the row is first taken
-    int32_t root = TokenTree::kNone;       // BOS, from the first request on
-    int32_t begin = 0;                     // of its staged nodes
+    QueryNodes nodes;
+    int32_t root = TokenTree::kNone;  // BOS, from the first request on
     bool live = false;
   };
   // A requested path. While it is live:
@@ -64,10 +63,9 @@ class CachedPaths {
     return {sampler, state.drafts, &model_->roles().special(), &tree};
   }
   Query& query(const PathState& state) { return rows_[state.row]; }
-  // Begins a round: stages the nodes of the paths that are not evaluated yet, and the last node of
-  // each. The subclass then stages the nodes after them and calls submit().
-  void stage();
-  void submit();
+  // Stages the nodes of a live path that are not evaluated yet, its last node, and `drafts`, at
+  // most as many tokens as are requested.
+  void stage(PathState& state, const DraftTree& drafts);
   // Throws std::invalid_argument if nothing was staged for advance().
   void check_staged() const;
   // Frees the queries' nodes except those of the requested paths and, with `and_after`, the nodes

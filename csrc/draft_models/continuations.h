@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "draft_models/cached_paths.h"
+#include "search/ranking.h"
 
 namespace molspec {
 
@@ -59,31 +60,27 @@ class Continuations : public CachedPaths {
         state.drafts = proposed[next++].for_vocabulary(model_->roles());
       }
     }
-    stage();
-    for (PathState& state : states_) {
-      if (!state.sequence.live) continue;
-      const auto end = static_cast<int32_t>(state.begin) + state.count;
-      query(state).nodes->stage(state.sequence.node, state.drafts, end);
-    }
-    submit();
+    tree_.clear_staged();
+    for (PathState& state : states_)
+      if (state.sequence.live) stage(state, state.drafts);
   }
   // Reads log_probs [staged node, vocab_size]. Returns whether all are done. A tree is a chain with
   // other likely tokens beside it.
   // Throws std::invalid_argument if nothing is staged.
   bool advance(const float* log_probs, int32_t vocab_size) {
     check_staged();
+    const StepLogProbs rows(tree_, log_probs, vocab_size);
     bool done = true;
     for (size_t i = 0; i < states_.size(); ++i) {
       PathState& state = states_[i];
       if (!state.sequence.live) continue;
-      const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
       Chooser chooser = chooser_of(state, trees_[i]);
       const auto choose = [&](const Sequence& sequence, const float* row) {
         return chooser.at(row, vocab_size, sequence.token_ids.size());
       };
-      query(state).nodes->advance(state.sequence, rows, vocab_size, state.count, choose);
-      if (state.sequence.live) query(state).nodes->grow(state.sequence);
-      note(state, trees_[i], rows, vocab_size);
+      verify(state.sequence, rows, model_->roles().special().eos, state.count, choose);
+      if (state.sequence.live) state.sequence.grow(query(state).nodes);
+      note(state, trees_[i], rows);
       done &= !state.sequence.live;
     }
     finish_round(done);
@@ -92,13 +89,13 @@ class Continuations : public CachedPaths {
 
  private:
   // Adds the tokens of this round to the tree.
-  void note(PathState& state, DraftTree& tree, const float* log_probs, int32_t vocab_size) {
+  void note(PathState& state, DraftTree& tree, const StepLogProbs& log_probs) {
     const int32_t eos = model_->roles().special().eos;
     const Sequence& sequence = state.sequence;
-    size_t at =
-        sequence.token_ids.size() - (sequence.rows.size() - static_cast<size_t>(sequence.finished));
-    for (const int32_t index : sequence.rows) {
-      const float* row = log_probs + int64_t{index} * vocab_size;
+    const size_t emitted = sequence.accepted.size() - static_cast<size_t>(sequence.finished);
+    size_t at = sequence.token_ids.size() - emitted;
+    for (const int32_t node : sequence.accepted) {
+      const float* row = log_probs.after(node);
       const int32_t parent = state.last;
       const float before = tree.log_prob(parent);
       const int32_t chosen = at < sequence.token_ids.size() ? sequence.token_ids[at++] : eos;
@@ -107,7 +104,7 @@ class Continuations : public CachedPaths {
       };
       if (chosen != eos) state.last = add(chosen);
       if (width_ == 1 || !tree.drawn_from.empty()) continue;
-      best_tokens(row, vocab_size, width_, likeliest_);
+      best_tokens(row, log_probs.vocab_size(), width_, likeliest_);
       for (const Candidate& other : likeliest_)
         if (other.token != chosen && other.token != eos) add(other.token);
     }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "drafting/best_first.h"
-#include "search/beam_nodes.h"
+#include "search/ranking.h"
 
 namespace molspec {
 

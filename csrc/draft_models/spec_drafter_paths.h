@@ -26,31 +26,29 @@ class SpecDrafterPaths : public CachedPaths {
       : CachedPaths(row_count, std::move(model)), place_trees_(node_budget, min_log_prob) {}
 
   void plan() {
-    stage();
+    tree_.clear_staged();
     const int32_t mask = model_->roles().special().pad;
     for (PathState& state : states_) {
       if (!state.sequence.live) continue;
       DraftTree masks;
       for (int32_t i = 0; i + 1 < state.count; ++i) masks.add(mask, i - 1, 0);
-      const auto end = static_cast<int32_t>(state.begin) + state.count;
-      query(state).nodes->stage(state.sequence.node, masks, end);
+      stage(state, masks);
     }
-    submit();
   }
   // Reads log_probs [staged node, vocab_size]. A tree has the likeliest paths through the guessed
   // places; for a sample it is the chain that its sampler draws. Throws std::invalid_argument if
   // nothing is staged.
   void advance(const float* log_probs, int32_t vocab_size) {
     check_staged();
+    const StepLogProbs rows(tree_, log_probs, vocab_size);
     const SpecialIds& special = model_->roles().special();
     for (size_t i = 0; i < states_.size(); ++i) {
       const PathState& state = states_[i];
       if (!state.sequence.live) continue;
-      const float* rows = log_probs + int64_t{query(state).begin} * vocab_size;
       places_.clear();
       int32_t node = state.sequence.node;
       for (int32_t place = 0; place < state.count; ++place) {
-        places_.push_back(rows + int64_t{query(state).nodes->row_of(node)} * vocab_size);
+        places_.push_back(rows.after(node));
         node = tree_.child(node, special.pad);
       }
       if (state.sampler) {

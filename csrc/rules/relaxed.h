@@ -36,8 +36,8 @@ struct Relaxed {
 
 // `answer` also has tolerated_tokens: those that are not the argmax.
 template <typename Team, typename Answer>
-Verdict accept(const Team& team, const Relaxed& rule, int32_t eos_id, int32_t max_length,
-               Answer& answer) {
+Verdict accept_relaxed(const Team& team, const Relaxed& rule, int32_t eos_id, int32_t max_length,
+                       Answer& answer) {
   int32_t node = kLastToken;
   for (int32_t accepted = 0;; ++accepted) {
     auto next = team.likeliest(node);

@@ -73,62 +73,59 @@ std::vector<Path> Batch::paths() const {
 }
 
 void Batch::plan(const std::vector<AdmittedTree>& proposed) {
-  const size_t path_count = paths().size();
-  if (proposed.size() != path_count)
-    throw_invalid("proposed has ", proposed.size(), " trees: expected ", path_count,
+  const std::vector<Path> waiting = paths();
+  if (proposed.size() != waiting.size())
+    throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
                   ", one a path");
   std::vector<DraftTree> trees;
   for (const AdmittedTree& tree : proposed) trees.push_back(tree.for_vocabulary(model_->roles()));
   proposed_.swap(trees);
   tree_.clear_staged();
   ledger_.step();
-  const DraftTree* next = proposed_.data();
-  for (Query& query : rows_) {
-    if (!query.live) continue;
-    const size_t before = tree_.staged().size();
-    query.search->stage_prefix();
-    query.search->plan(next);
-    query.staged_count = tree_.staged().size() - before;
+  auto path = waiting.begin();
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i].live) continue;
+    const auto first = path;
+    while (path != waiting.end() && path->row == static_cast<int32_t>(i)) ++path;
+    rows_[i].search->plan({proposed_.begin() + (first - waiting.begin()), path - first});
   }
 }
 
 std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) {
   if (tree_.staged().empty() && live_count_ > 0)
     throw_invalid("nothing is staged: expected plan() after start() and advance()");
+  store(log_probs, vocab_size);
+  const StepLogProbs rows(tree_, by_settings(log_probs, vocab_size), vocab_size);
   std::vector<Decoded> done;
-  size_t first = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
-    if (!rows_[i].live) continue;
-    const auto index = static_cast<int32_t>(i);
-    Query& query = rows_[i];
-    store(query, first, log_probs, vocab_size);
-    const float* rows = by_settings(query, first, log_probs, vocab_size);
-    if (query.search->advance_after_prefix(rows, vocab_size)) {
-      done.push_back(take(query));
-      free(index);
-    }
-    first += query.staged_count;
-    log_probs += static_cast<int64_t>(query.staged_count) * vocab_size;
+    if (!rows_[i].live || !rows_[i].search->advance(rows)) continue;
+    done.push_back(take(rows_[i]));
+    free(static_cast<int32_t>(i));
   }
   tree_.clear_staged();
   return done;
 }
 
-void Batch::store(const Query& query, size_t first, const float* log_probs, int32_t vocab_size) {
-  if (!settings(*query.spec).token_log_probs) return;
-  stored_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
-  for (size_t i = first; i < first + query.staged_count; ++i, log_probs += vocab_size)
-    stored_[tree_.staged_slot(i)].assign(log_probs, log_probs + vocab_size);
+const Settings& Batch::settings_of(const TokenTree::StagedNode& node) const {
+  return settings(*rows_[node.memory].spec);
 }
 
-const float* Batch::by_settings(const Query& query, size_t first, const float* log_probs,
-                                int32_t vocab_size) {
-  const Settings& its = settings(*query.spec);
-  if (!its.changes_rows()) return log_probs;
-  by_settings_.assign(log_probs, log_probs + query.staged_count * static_cast<size_t>(vocab_size));
+void Batch::store(const float* log_probs, int32_t vocab_size) {
+  for (size_t i = 0; i < tree_.staged().size(); ++i, log_probs += vocab_size) {
+    if (!settings_of(tree_.staged()[i]).token_log_probs) continue;
+    stored_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
+    stored_[tree_.staged_slot(i)].assign(log_probs, log_probs + vocab_size);
+  }
+}
+
+const float* Batch::by_settings(const float* log_probs, int32_t vocab_size) {
+  const auto& staged = tree_.staged();
+  const auto changes = [&](const auto& node) { return settings_of(node).changes_rows(); };
+  if (std::none_of(staged.begin(), staged.end(), changes)) return log_probs;
+  by_settings_.assign(log_probs, log_probs + staged.size() * static_cast<size_t>(vocab_size));
   float* row = by_settings_.data();
-  for (size_t i = first; i < first + query.staged_count; ++i, row += vocab_size)
-    its.change(row, tree_.staged()[i].position, model_->roles().special().eos);
+  for (size_t i = 0; i < staged.size(); ++i, row += vocab_size)
+    settings_of(staged[i]).change(row, staged[i].position, model_->roles().special().eos);
   return by_settings_.data();
 }
 

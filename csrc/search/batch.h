@@ -48,16 +48,16 @@ class Batch {
   struct Query {
     std::optional<SearchSpec> spec;
     std::unique_ptr<Search> search;  // reused by the next query with an equal spec
-    size_t staged_count = 0;
     bool live = false;
   };
   void check_prefix(const SearchSpec& spec, const std::vector<int32_t>& prefix) const;
   void free(int32_t index);
   Decoded take(Query& query) const;
-  // Of the staged nodes from `first` on: stores log-probs; returns those that settings change.
-  void store(const Query& query, size_t first, const float* log_probs, int32_t vocab_size);
-  const float* by_settings(const Query& query, size_t first, const float* log_probs,
-                           int32_t vocab_size);
+  // The settings of a staged node's query.
+  const Settings& settings_of(const TokenTree::StagedNode& node) const;
+  // Stores log-probs [staged node, vocab_size]; returns them as settings change them.
+  void store(const float* log_probs, int32_t vocab_size);
+  const float* by_settings(const float* log_probs, int32_t vocab_size);
   std::vector<float> token_log_probs(const Hypothesis& hypothesis) const;
 
   std::shared_ptr<const GuessModel> model_;

@@ -27,25 +27,18 @@ class BeamSearch::Stepper {
   const BeamLists& lists_;
 };
 
-BeamSearch::BeamSearch(const BeamSpec& spec, Row row)
-    : Search(std::move(row)), spec_(spec), guess_(*row_.guess), nodes_(row_) {
+BeamSearch::BeamSearch(const BeamSpec& spec, const Row& row)
+    : Search(row), spec_(spec), guess_(*row_.guess) {
   lists_.fit(spec.beam_size);
 }
 
 void BeamSearch::begin(const std::vector<int32_t>& source_ids) {
   if (spec_.drafts()) guess_.restart(source_ids);
-  nodes_.clear();
   lists_.finished_count = 0;
   lists_.count = 1;
-  lists_.beam.front() = first_entry(
-      add_root([&](int32_t parent, int32_t token_id) { return new_node(parent, token_id); }));
-  lists_.beam.front().length = prefix_length();
-}
-
-int32_t BeamSearch::new_node(int32_t parent, int32_t token_id) {
-  const int32_t slot = nodes_.add(parent, token_id);
-  row_.notes->begin(slot);
-  return slot;
+  lists_.beam.front() = first_entry(root_, prefix_length());
+  for (int32_t node = root_; node != TokenTree::kNone; node = row_.tree->parent(node))
+    row_.notes->begin(node);
 }
 
 // ---------------------------------------------------------------------------------------- plan
@@ -58,10 +51,11 @@ void BeamSearch::paths(std::vector<Path>& out) const {
   }
 }
 
-void BeamSearch::plan(const DraftTree*& proposed) {
+int32_t BeamSearch::stage(std::span<const DraftTree> proposed) {
   std::vector<int32_t>& planned = row_.notes->planned;
   planned.clear();
   round_ += spec_.proposed;
+  auto drafts = proposed.begin();
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
     const BeamEntry& entry = lists_.beam[rank];
     if (entry.finished) continue;
@@ -69,13 +63,13 @@ void BeamSearch::plan(const DraftTree*& proposed) {
     if (!last.evaluated) planned.push_back(entry.node);
     if (!spec_.proposed || !entry.continues(spec_.max_length)) continue;
     last.proposed = round_;
-    last.drafts = proposed++;
+    last.drafts = &*drafts++;
     last.draft = DraftTree::kRoot;
   }
   const size_t needed = planned.size();
   if (spec_.drafts()) look_ahead();
-  count_staged(planned.size(), planned.size() - needed);
   stage_planned();
+  return static_cast<int32_t>(planned.size() - needed);
 }
 
 // Depth first: successive rows share most of their paths, whose keys and values are then still in
@@ -86,17 +80,17 @@ void BeamSearch::stage_planned() {
   for (const int32_t slot : planned) note(slot).planned = true;
   for (const int32_t slot : planned) {
     const int32_t parent = row_.tree->parent(slot);
-    if (parent == TokenTree::kNone || !note(parent).planned) stage(slot);
+    if (parent == TokenTree::kNone || !note(parent).planned) stage_with_planned(slot);
   }
   for (const int32_t slot : planned) note(slot).planned = false;
 }
 
-void BeamSearch::stage(int32_t slot) {
-  row_.tree->stage(row_.index, slot);
+void BeamSearch::stage_with_planned(int32_t slot) {
+  nodes_.stage(slot);
   staged_.push_back(slot);
   for (int32_t child = row_.tree->first_child(slot); child != TokenTree::kNone;
        child = row_.tree->next_sibling(child))
-    if (note(child).planned) stage(child);
+    if (note(child).planned) stage_with_planned(child);
 }
 
 // Runs beam search ahead on known distributions, and on guesses elsewhere. Each hypothesis has the
@@ -191,11 +185,10 @@ void BeamSearch::blend_drafts(int32_t slot) {
 
 // ------------------------------------------------------------------------------------- advance
 
-bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
+bool BeamSearch::accept(const StepLogProbs& log_probs) {
   for (const int32_t slot : staged_) {
-    best_tokens(log_probs, vocab_size, width(), note(slot).best);
+    best_tokens(log_probs.after(slot), log_probs.vocab_size(), width(), note(slot).best);
     note(slot).evaluated = true;
-    log_probs += vocab_size;
   }
   const Stepper stepper(*this, lists_);
   bool live;
@@ -211,7 +204,7 @@ bool BeamSearch::advance(const float* log_probs, int32_t vocab_size) {
     settle(lists_);
   }
   if (live) {
-    collect();
+    keep();
   } else {
     finish();
   }
@@ -260,7 +253,8 @@ void BeamSearch::settle(BeamLists& lists) {
   const auto look_up = [this](BeamEntry& entry) {
     if (entry.token == kNoToken) return;
     const int32_t child = row_.tree->child(entry.node, entry.token);
-    entry.node = child != TokenTree::kNone ? child : new_node(entry.node, entry.token);
+    entry.node = child != TokenTree::kNone ? child : nodes_.add(entry.node, entry.token);
+    if (child == TokenTree::kNone) row_.notes->begin(entry.node);
     entry.token = kNoToken;
   };
   std::for_each(lists.next.begin(), lists.next.begin() + lists.next_count, look_up);
@@ -269,11 +263,13 @@ void BeamSearch::settle(BeamLists& lists) {
   lists.count = lists.next_count;
 }
 
-void BeamSearch::collect() {
-  Beam& kept = row_.notes->kept;
-  kept.assign(lists_.beam.begin(), lists_.beam.begin() + lists_.count);
-  kept.insert(kept.end(), lists_.finished.begin(), lists_.finished.begin() + lists_.finished_count);
-  nodes_.collect(kept);
+void BeamSearch::keep() {
+  std::vector<QueryNodes::Kept>& kept = row_.notes->kept;
+  kept.clear();
+  const auto add = [&](const BeamEntry& entry) { kept.push_back({entry.node, !entry.finished}); };
+  std::for_each_n(lists_.beam.begin(), lists_.count, add);
+  std::for_each_n(lists_.finished.begin(), lists_.finished_count, add);
+  nodes_.keep(kept);
 }
 
 void BeamSearch::finish() {

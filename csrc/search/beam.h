@@ -19,8 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/beam_nodes.h"
-#include "search/search.h"
+#include "search/ranking.h"
 
 namespace molspec {
 
@@ -64,7 +63,7 @@ class BeamNotes {
   }
 
   BeamLists ahead;
-  Beam kept;
+  std::vector<QueryNodes::Kept> kept;
   std::vector<int32_t> planned;
 
  private:
@@ -73,16 +72,18 @@ class BeamNotes {
 
 class BeamSearch final : public Search {
  public:
-  BeamSearch(const BeamSpec& spec, Row row);
+  BeamSearch(const BeamSpec& spec, const Row& row);
 
-  void begin(const std::vector<int32_t>& source_ids) override;
   void paths(std::vector<Path>& out) const override;
-  void plan(const DraftTree*& proposed) override;
-  bool advance(const float* log_probs, int32_t vocab_size) override;
 
  private:
   using Note = BeamNotes::Note;
   class Stepper;
+
+  void begin(const std::vector<int32_t>& source_ids) override;
+  int32_t stage(std::span<const DraftTree> proposed) override;
+  bool accept(const StepLogProbs& log_probs) override;
+  void set_log_prob(double log_prob) override { lists_.beam.front().log_prob = log_prob; }
 
   Note& note(int32_t slot) const { return (*row_.notes)[slot]; }
   double score(double log_prob, int32_t length) const {
@@ -90,12 +91,9 @@ class BeamSearch final : public Search {
   }
   int32_t width() const { return candidate_count(spec_.beam_size, spec_.finished_apart); }
   const std::vector<Candidate>& guesses(int32_t slot);
-  void set_log_prob(double log_prob) override { lists_.beam.front().log_prob = log_prob; }
-
-  int32_t new_node(int32_t parent, int32_t token_id);
   void look_ahead();
   void stage_planned();
-  void stage(int32_t slot);
+  void stage_with_planned(int32_t slot);
   void follow(int32_t slot);
   void find_draft(int32_t slot);
   void blend_drafts(int32_t slot);
@@ -105,13 +103,12 @@ class BeamSearch final : public Search {
   void add_choices(BeamLists& lists, int32_t rank, bool guessed);
   // Adds the nodes of the next beam and makes it the beam.
   void settle(BeamLists& lists);
-  void collect();
+  void keep();
   void finish();
 
   BeamSpec spec_;
   BeamLists lists_;
   Guess guess_;
-  BeamNodes nodes_;
   std::vector<int32_t> staged_;  // slots
   int64_t round_ = 1;            // of guesses; it only advances with an external drafter
 };

@@ -141,11 +141,11 @@ void bind_decoded(py::module_& module) {
 
 void bind_sampling(py::module_& module) {
   bind_fields(py::class_<Sampling>(module, "Sampling"), OPTIONAL(Sampling, temperature),
-              OPTIONAL(Sampling, top_k), OPTIONAL(Sampling, top_p), OPTIONAL(Sampling, seed));
+              OPTIONAL(Sampling, top_k), OPTIONAL(Sampling, top_p), OPTIONAL(Sampling, seed),
+              OPTIONAL(Sampling, rejection));
   py::class_<Sampler>(module, "Sampler")
-      .def(py::init<const Sampling&, uint64_t, uint32_t, bool>(), py::kw_only(),
-           py::arg("sampling"), py::arg("query_key"), py::arg("sample"), py::arg("rejects") = false)
-      .def_property_readonly("rejects", &Sampler::rejects)
+      .def(py::init<const Sampling&, uint64_t, uint32_t>(), py::kw_only(), py::arg("sampling"),
+           py::arg("query_key"), py::arg("sample"))
       .def(
           "token",
           [](const Sampler& self, const LogProbs& log_probs, uint32_t position) {
@@ -187,8 +187,7 @@ void bind_specs(py::module_& module) {
   bind_fields(py::class_<Relaxed>(module, "Relaxed"), REQUIRED(Relaxed, beta),
               REQUIRED(Relaxed, tau), REQUIRED(Relaxed, judged_by_drafter));
   bind_spec<SequenceSpec>(module, "SequenceSpec", REQUIRED(SequenceSpec, drafter),
-                          OPTIONAL(SequenceSpec, rule), OPTIONAL(SequenceSpec, sampling),
-                          OPTIONAL(SequenceSpec, samples), OPTIONAL(SequenceSpec, rejection));
+                          OPTIONAL(SequenceSpec, rule), OPTIONAL(SequenceSpec, samples));
   bind_list_spec<BeamSpec>(module, "BeamSpec", OPTIONAL(BeamSpec, finished_apart),
                            OPTIONAL(BeamSpec, steps), OPTIONAL(BeamSpec, node_budget),
                            OPTIONAL(BeamSpec, min_confidence), OPTIONAL(BeamSpec, proposed))

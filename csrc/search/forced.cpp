@@ -1,16 +1,16 @@
 // Forced decoding: greedy decoding whose tokens are given, with the targets as its drafts, so one
 // decoder pass computes the log-probs of all of them.
 
-#include "search/sequence_group.h"
+#include "search/sequence.h"
 
 namespace molspec {
 namespace {
 
 class ForcedSearch final : public Search {
  public:
-  ForcedSearch(const ForcedSpec& spec, Row row)
-      : Search(std::move(row)), spec_(spec), group_(row_) {}
+  ForcedSearch(const ForcedSpec& spec, const Row& row) : Search(row), spec_(spec) {}
 
+ private:
   // Takes the targets in place of a source, with EOS between them.
   void begin(const std::vector<int32_t>& target_ids) override {
     targets_.assign(1, {});
@@ -24,17 +24,15 @@ class ForcedSearch final : public Search {
       if (target.size() >= spec_.max_length)
         throw_invalid("target has ", target.size() + 1,
                       " tokens, EOS counted: expected at most max_length ", spec_.max_length);
-    root_ = group_.begin();
   }
 
-  void plan(const DraftTree*& /*proposed*/) override {
-    group_.stage(root_);
-    for (const DraftTree& target : targets_) group_.stage(root_, target, spec_.max_length);
-    group_.submit();
-    count_staged(group_.staged_count(), 0);
+  int32_t stage(std::span<const DraftTree> /*proposed*/) override {
+    nodes_.stage(root_);
+    for (const DraftTree& target : targets_) nodes_.stage(root_, target, spec_.max_length, placed_);
+    return 0;
   }
 
-  bool advance(const float* log_probs, int32_t vocab_size) override {
+  bool accept(const StepLogProbs& log_probs) override {
     for (const DraftTree& target : targets_) {
       const auto given = [&](const Sequence& at, const float* row) {
         const int32_t place = at.token_count;
@@ -43,7 +41,7 @@ class ForcedSearch final : public Search {
       };
       Sequence sequence;
       sequence.node = root_;
-      group_.advance(sequence, log_probs, vocab_size, spec_.max_length, given);
+      verify(sequence, log_probs, row_.eos(), spec_.max_length, given);
       decoded_.statistics.emitted_tokens += sequence.emitted_tokens;
       if (sequence.finished)
         decoded_.hypotheses.push_back(
@@ -53,13 +51,11 @@ class ForcedSearch final : public Search {
     return true;
   }
 
- private:
   void set_log_prob(double /*log_prob*/) override {}  // a given target has no prefix
 
   ForcedSpec spec_;
-  SequenceGroup group_;
-  std::vector<DraftTree> targets_;   // chains
-  int32_t root_ = TokenTree::kNone;  // the node of BOS
+  std::vector<DraftTree> targets_;  // chains
+  std::vector<int32_t> placed_;     // scratch
 };
 
 }  // namespace

@@ -119,7 +119,7 @@ class Chooser {
   Chooser(const Sampler* sampler, const DraftTree& drafts, const SpecialIds* left_out = nullptr,
           DraftTree* noted = nullptr)
       : sampler_(sampler), noted_(noted) {
-    if (sampler && sampler->rejects()) rejection_.emplace(*sampler, drafts, left_out);
+    if (sampler && sampler->sampling().rejection) rejection_.emplace(*sampler, drafts, left_out);
   }
 
   // As Rejection::at().

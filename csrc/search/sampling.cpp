@@ -68,7 +68,7 @@ void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampli
 
 Sampler Sampler::of_drafter() const {
   Sampler sampler = *this;
-  if (rejects_) sampler.noise_ = noise_.of_drafter();
+  if (sampling_.rejection) sampler.noise_ = noise_.of_drafter();
   return sampler;
 }
 

@@ -18,6 +18,7 @@ struct Sampling {
   std::optional<int32_t> top_k;  // only the top_k likeliest tokens
   std::optional<double> top_p;   // only the fewest likeliest tokens that reach this probability
   uint64_t seed = 0;
+  bool rejection = false;  // decides on drafts (rejection.h), not the noise
 
   bool operator==(const Sampling&) const = default;
   // Throws std::invalid_argument, naming the option, if a value is invalid.
@@ -50,11 +51,8 @@ void tempered(const float* log_probs, int32_t vocab_size, const Sampling& sampli
 // Draws the tokens of one sample.
 class Sampler {
  public:
-  // rejects: rejection sampling decides on drafts (rejection.h).
-  Sampler(const Sampling& sampling, uint64_t query, uint32_t sample, bool rejects = false)
-      : sampling_(sampling),
-        noise_(Noise::of(sampling.seed, query).after(sample)),
-        rejects_(rejects) {}
+  Sampler(const Sampling& sampling, uint64_t query, uint32_t sample)
+      : sampling_(sampling), noise_(Noise::of(sampling.seed, query).after(sample)) {}
 
   // The token after a path of `position` tokens.
   Drawn at(const float* log_probs, int32_t vocab_size, uint32_t position) const;
@@ -65,12 +63,10 @@ class Sampler {
 
   const Sampling& sampling() const { return sampling_; }
   const Noise& noise() const { return noise_; }
-  bool rejects() const { return rejects_; }
 
  private:
   Sampling sampling_;
   Noise noise_;
-  bool rejects_;
 };
 
 }  // namespace molspec

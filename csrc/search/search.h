@@ -1,7 +1,7 @@
 // A search: how one query is decoded. Batch (batch.h) runs the searches of many together.
 //
 // A round is plan() -> one decoder_step over the staged nodes -> advance(). If an external drafter
-// drafts, paths() gives the hypotheses to extend, and plan() takes the drafts.
+// drafts, paths() gives the hypotheses to extend, and plan() takes a tree for each.
 
 #pragma once
 
@@ -9,12 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "drafting/draft_tree.h"
+#include "search/query_nodes.h"
 #include "search/spec.h"
-#include "search/token_tree.h"
 
 namespace molspec {
 
@@ -77,8 +78,6 @@ struct Row {
   std::shared_ptr<const GuessModel> guess;
   DraftLedger* ledger = nullptr;
 
-  int32_t add(int32_t parent, int32_t token_id) const { return tree->add(index, parent, token_id); }
-  int32_t bos() const { return guess->roles().special().bos; }
   int32_t eos() const { return guess->roles().special().eos; }
 };
 
@@ -92,9 +91,27 @@ Query& checked_row(std::vector<Query>& rows, int32_t index, bool live) {
   return rows[index];
 }
 
+// The model's log-probs after the nodes of a step.
+class StepLogProbs {
+ public:
+  // rows: [staged node, vocab_size].
+  StepLogProbs(const TokenTree& tree, const float* rows, int32_t vocab_size)
+      : tree_(tree), rows_(rows), vocab_size_(vocab_size) {}
+
+  // The row [vocab_size] of a staged node.
+  const float* after(int32_t node) const { return rows_ + int64_t{tree_.row(node)} * vocab_size_; }
+  const TokenTree& tree() const { return tree_; }
+  int32_t vocab_size() const { return vocab_size_; }
+
+ private:
+  const TokenTree& tree_;
+  const float* rows_;
+  int32_t vocab_size_;
+};
+
 class Search {
  public:
-  explicit Search(Row row) : row_(std::move(row)) {}
+  explicit Search(const Row& row) : row_(row), nodes_(row.tree, row.index) {}
   virtual ~Search() = default;
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -110,39 +127,40 @@ class Search {
     prefix_log_prob_ = 0;
     decoded_ = {};
     decoded_.row = row_.index;
+    before_root_.clear();
+    root_ = nodes_.begin(row_.guess->roles().special().bos);
+    for (const int32_t token_id : prefix) {
+      before_root_.push_back(root_);
+      root_ = nodes_.add(root_, token_id);
+    }
     begin(source_ids);
   }
-  // The part of start() that differs between searches.
-  virtual void begin(const std::vector<int32_t>& source_ids) = 0;
   // Appends the hypotheses that wait for drafts of an external drafter.
   virtual void paths(std::vector<Path>& /*out*/) const {}
-  // Stages the nodes of the next step. Advances `proposed` over its trees, one for each path of
-  // paths().
-  virtual void plan(const DraftTree*& proposed) = 0;
-  // Reads log_probs [staged node, vocab_size]. Returns whether the query is done.
-  virtual bool advance(const float* log_probs, int32_t vocab_size) = 0;
-
-  // In the first round: stages the nodes before the root, which plan() stages with drafts after it.
-  // So the prefix takes no pass of its own.
-  void stage_prefix() {
-    for (const int32_t slot : before_root_) row_.tree->stage(row_.index, slot);
-    decoded_.statistics.nodes += static_cast<int64_t>(before_root_.size());
+  // Stages the nodes of the next step. `proposed` has a tree for each path of paths(); it must stay
+  // until advance().
+  void plan(std::span<const DraftTree> proposed) {
+    const size_t before = row_.tree->staged().size();
+    // In the first round the prefix takes no pass of its own.
+    for (const int32_t node : before_root_) nodes_.stage(node);
+    SearchStatistics& counts = decoded_.statistics;
+    counts.drafted_tokens += stage(proposed);
+    counts.nodes += static_cast<int64_t>(row_.tree->staged().size() - before);
+    ++counts.steps;
   }
-  // advance(), after reading the rows of those nodes.
-  bool advance_after_prefix(const float* log_probs, int32_t vocab_size) {
+  // Reads the log-probs of the step. Returns whether the query is done.
+  bool advance(const StepLogProbs& log_probs) {
     if (!before_root_.empty()) {
+      for (size_t i = 0; i < prefix_.size(); ++i)
+        prefix_log_prob_ += static_cast<double>(log_probs.after(before_root_[i])[prefix_[i]]);
       before_root_.clear();
-      for (const int32_t token_id : prefix_) {
-        prefix_log_prob_ += static_cast<double>(log_probs[token_id]);
-        log_probs += vocab_size;
-      }
       if (!std::isfinite(prefix_log_prob_)) {
         decoded_.error = std::isnan(prefix_log_prob_) ? kNoNumbers : kImpossiblePrefix;
         return true;
       }
       set_log_prob(prefix_log_prob_);
     }
-    return advance(log_probs, vocab_size);
+    return accept(log_probs);
   }
   Decoded take() {
     for (Hypothesis& each : decoded_.hypotheses)
@@ -151,26 +169,7 @@ class Search {
   }
 
  protected:
-  // Adds BOS and the prefix by `add(parent, token_id)`. Returns the last node, the root: hypotheses
-  // begin with it.
-  template <typename Add>
-  int32_t add_root(const Add& add) {
-    before_root_.clear();
-    int32_t root = add(TokenTree::kNone, row_.bos());
-    for (const int32_t token_id : prefix_) {
-      before_root_.push_back(root);
-      root = add(root, token_id);
-    }
-    return root;
-  }
-  // Sets the log-prob of the hypotheses that begin with the root.
-  virtual void set_log_prob(double log_prob) = 0;
   int32_t prefix_length() const { return static_cast<int32_t>(prefix_.size()); }
-  void count_staged(size_t nodes, size_t drafted) {
-    ++decoded_.statistics.steps;
-    decoded_.statistics.nodes += static_cast<int64_t>(nodes);
-    decoded_.statistics.drafted_tokens += static_cast<int64_t>(drafted);
-  }
   // The path to a node.
   Path path(int32_t node, double log_prob) const {
     return {row_.index, row_.tree->path(node), log_prob, newest(node)};
@@ -181,11 +180,22 @@ class Search {
   }
 
   Row row_;
+  QueryNodes nodes_;
   Decoded decoded_;
   uint64_t query_key_ = 0;
   std::vector<int32_t> prefix_;       // tokens
-  double prefix_log_prob_ = 0;        // of them, once they are evaluated
+  int32_t root_ = TokenTree::kNone;   // the node of the last of them, or of BOS
   std::vector<int32_t> before_root_;  // nodes; none once they are evaluated
+  double prefix_log_prob_ = 0;        // of the prefix, once they are evaluated
+
+ private:
+  // The parts of start(), plan() and advance() that differ between searches.
+  virtual void begin(const std::vector<int32_t>& source_ids) = 0;
+  // Returns the number of drafted nodes.
+  virtual int32_t stage(std::span<const DraftTree> proposed) = 0;
+  virtual bool accept(const StepLogProbs& log_probs) = 0;
+  // Sets the log-prob of the hypotheses that begin with the root.
+  virtual void set_log_prob(double log_prob) = 0;
 };
 
 }  // namespace molspec

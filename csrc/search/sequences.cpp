@@ -11,36 +11,20 @@
 
 #include "search/draft_ledger.h"
 #include "search/rejection.h"
-#include "search/sequence_group.h"
+#include "search/sequence.h"
 
 namespace molspec {
 namespace {
 
 class SequenceSearch final : public Search {
  public:
-  SequenceSearch(const SequenceSpec& spec, Row row)
-      : Search(std::move(row)),
+  SequenceSearch(const SequenceSpec& spec, const Row& row)
+      : Search(row),
         spec_(spec),
+        sampling_(std::get_if<Sampling>(&spec_.rule)),
         drafter_(make_drafter(spec.drafter, row_.guess)),
         ledger_(pays_for_paths(spec.drafter) ? row_.ledger : nullptr),
-        group_(row_),
-        sequences_(static_cast<size_t>(spec.samples)),
-        drafts_(sequences_.size()) {}
-
-  void begin(const std::vector<int32_t>& source_ids) override {
-    if (drafter_) drafter_->start(source_ids);
-    Sequence first;
-    first.node = add_root([&](int32_t parent, int32_t token_id) {
-      return parent == TokenTree::kNone ? group_.begin() : group_.child_or_new(parent, token_id);
-    });
-    first.token_ids = prefix_;
-    first.token_count = prefix_length();
-    first.emitted_tokens = prefix_length();
-    std::fill(sequences_.begin(), sequences_.end(), first);
-    samplers_.clear();
-    for (uint32_t i = 0; spec_.sampling && i < sequences_.size(); ++i)
-      samplers_.emplace_back(*spec_.sampling, query_key_, i, spec_.rejection);
-  }
+        sequences_(static_cast<size_t>(spec.samples)) {}
 
   void paths(std::vector<Path>& out) const override {
     if (drafter_) return;
@@ -48,31 +32,43 @@ class SequenceSearch final : public Search {
       const Sequence& sequence = sequences_[i];
       if (!sequence.live) continue;
       out.push_back({row_.index, sequence.token_ids, sequence.log_prob, newest(sequence.node)});
-      if (spec_.sampling) out.back().sampler = samplers_[i].of_drafter();
+      if (sampling_) out.back().sampler = samplers_[i].of_drafter();
     }
   }
 
-  void plan(const DraftTree*& proposed) override {
-    group_.unstage();
+ private:
+  void begin(const std::vector<int32_t>& source_ids) override {
+    if (drafter_) drafter_->start(source_ids);
+    Sequence first;
+    first.node = root_;
+    first.token_ids = prefix_;
+    first.token_count = prefix_length();
+    first.emitted_tokens = prefix_length();
+    std::fill(sequences_.begin(), sequences_.end(), first);
+    samplers_.clear();
+    for (uint32_t i = 0; sampling_ && i < sequences_.size(); ++i)
+      samplers_.emplace_back(*sampling_, query_key_, i);
+  }
+
+  int32_t stage(std::span<const DraftTree> proposed) override {
     for (const Sequence& sequence : sequences_)
-      if (sequence.live) group_.stage(sequence.node);
-    size_t drafted = 0;  // summed over sequences, which may share nodes
+      if (sequence.live) nodes_.stage(sequence.node);
+    int32_t drafted = 0;  // summed over sequences, which may share nodes
+    auto given = proposed.begin();
     own_drafts_.clear();
-    for (size_t i = 0; i < sequences_.size(); ++i) {
-      const Sequence& sequence = sequences_[i];
+    for (Sequence& sequence : sequences_) {
       if (!sequence.live) continue;
-      drafts_[i] = drafter_ ? &own_drafts(sequence) : proposed++;
-      drafted += static_cast<size_t>(group_.stage(sequence.node, *drafts_[i], spec_.max_length));
+      sequence.drafts = drafter_ ? &own_drafts(sequence) : &*given++;
+      drafted += nodes_.stage(sequence.node, *sequence.drafts, spec_.max_length, sequence.placed);
     }
-    group_.submit();
-    count_staged(group_.staged_count(), drafted);
+    return drafted;
   }
 
-  bool advance(const float* log_probs, int32_t vocab_size) override {
+  bool accept(const StepLogProbs& log_probs) override {
     bool live = false;
     for (size_t i = 0; i < sequences_.size(); ++i) {
       if (!sequences_[i].live) continue;
-      if (advance(i, log_probs, vocab_size) == Verdict::kNoNumbers) {
+      if (accept(i, log_probs) == Verdict::kNoNumbers) {
         decoded_.error = kNoNumbers;
         live = false;
         break;
@@ -85,14 +81,13 @@ class SequenceSearch final : public Search {
     }
     kept_.clear();
     for (const Sequence& sequence : sequences_)
-      if (sequence.live || spec_.token_log_probs) kept_.push_back(sequence.node);
-    group_.keep(kept_, false);
+      if (sequence.live || spec_.token_log_probs) kept_.push_back({sequence.node, false});
+    nodes_.keep(kept_);
     for (Sequence& sequence : sequences_)
-      if (sequence.live) group_.grow(sequence);
+      if (sequence.live) sequence.grow(nodes_);
     return false;
   }
 
- private:
   void set_log_prob(double log_prob) override {
     for (Sequence& sequence : sequences_) sequence.log_prob = log_prob;
   }
@@ -107,16 +102,17 @@ class SequenceSearch final : public Search {
     return tree;
   }
 
-  Verdict advance(size_t i, const float* log_probs, int32_t vocab_size) {
+  Verdict accept(size_t i, const StepLogProbs& log_probs) {
     Sequence& sequence = sequences_[i];
     const size_t length = sequence.token_ids.size() + 1;
-    Chooser chooser(spec_.sampling ? &samplers_[i] : nullptr, *drafts_[i]);
+    Chooser chooser(sampling_ ? &samplers_[i] : nullptr, *sequence.drafts);
     const auto choose = [&](const Sequence& at, const float* row) {
-      return chooser.at(row, vocab_size, at.token_ids.size());
+      return chooser.at(row, log_probs.vocab_size(), at.token_ids.size());
     };
     const Verdict verdict =
-        group_.advance(sequence, log_probs, vocab_size, spec_.max_length, choose, spec_.rule);
-    if (ledger_ && !sequence.rows.empty()) ledger_->confirm(sequence.rows.size() - 1, length);
+        verify(sequence, log_probs, row_.eos(), spec_.max_length, choose, spec_.rule);
+    if (ledger_ && !sequence.accepted.empty())
+      ledger_->confirm(sequence.accepted.size() - 1, length);
     return verdict;
   }
 
@@ -127,19 +123,19 @@ class SequenceSearch final : public Search {
       if (!decoded_.error.empty()) continue;
       decoded_.hypotheses.push_back({std::move(sequence.token_ids), sequence.log_prob,
                                      sequence.finished != 0, sequence.node});
-      if (spec_.rule != Rule()) decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
+      if (std::holds_alternative<Relaxed>(spec_.rule))
+        decoded_.hypotheses.back().tolerated = sequence.tolerated_tokens;
     }
   }
 
   SequenceSpec spec_;
-  std::unique_ptr<Drafter> drafter_;  // null if an external drafter drafts
-  DraftLedger* ledger_;               // null if drafts need not pay
-  SequenceGroup group_;
+  const Sampling* sampling_;                           // of the spec, or null
+  std::unique_ptr<Drafter> drafter_;                   // null if an external drafter drafts
+  DraftLedger* ledger_;                                // null if drafts need not pay
   std::vector<Sequence> sequences_;                    // the greedy answer, or the samples
   std::vector<Sampler> samplers_;                      // of the sequences
-  std::vector<const DraftTree*> drafts_;               // of the sequences, in this round
   std::unordered_map<int32_t, DraftTree> own_drafts_;  // after a node
-  std::vector<int32_t> kept_;                          // scratch
+  std::vector<QueryNodes::Kept> kept_;                 // scratch
 };
 
 }  // namespace

@@ -41,26 +41,22 @@ struct Settings {
   }
 };
 
-// How drafts are accepted: rules/argmax.h, or another rule, whose `accept` takes the same
-// arguments.
-using Rule = std::variant<std::monostate, Relaxed>;
+// How a token is chosen, and drafts accepted: the model's argmax (rules/argmax.h), a nearly as
+// probable draft (rules/relaxed.h), or a sample.
+using Rule = std::variant<std::monostate, Relaxed, Sampling>;
 
 // Greedy decoding, or `samples` samples.
 struct SequenceSpec : Settings {
   DrafterOptions drafter;
-  Rule rule;                         // of greedy decoding
-  std::optional<Sampling> sampling;  // of samples
+  Rule rule;
   int32_t samples = 1;
-  bool rejection = false;  // rejection sampling (rejection.h) decides on drafts, not the noise
 
   bool operator==(const SequenceSpec&) const = default;
   void check() const {
     Settings::check();
     require(samples >= 1, "samples", samples, "at least 1");
-    require(samples == 1 || sampling, "samples", samples, "1 without sampling");
-    require(!rejection || sampling, "rejection", "true", "sampling with it");
-    if (rule != Rule() && sampling)
-      throw_invalid("rule is given with sampling: expected one of them");
+    require(samples == 1 || std::holds_alternative<Sampling>(rule), "samples", samples,
+            "1 without Sampling as the rule");
   }
   std::unique_ptr<Search> search(const Row& row) const;
 };

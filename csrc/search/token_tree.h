@@ -37,9 +37,8 @@ class TokenTree {
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
   int32_t parent(int32_t slot) const { return node(slot).parent; }
   int32_t position(int32_t slot) const { return node(slot).position; }
-  // The row of log-probs that a search gave the node for the next step; kNone at first.
+  // The index of a node among those that are staged; kNone of another one.
   int32_t row(int32_t slot) const { return node(slot).row; }
-  void set_row(int32_t slot, int32_t row) { node(slot).row = row; }
   // The tokens of the path to a node, without BOS.
   std::vector<int32_t> path(int32_t slot) const;
   // The first node after `slot`, and the next node with the same parent; or kNone.
@@ -50,7 +49,7 @@ class TokenTree {
   // Blocks that the cache needs for all slots in use.
   int32_t block_count() const { return static_cast<int32_t>(nodes_.size()) / kBlockPositions; }
 
-  // The next step: nodes to evaluate, parents before children.
+  // The next step: nodes to evaluate, parents before children. To stage one again has no effect.
   void stage(int32_t query, int32_t slot);
   void clear_staged();
   const std::vector<StagedNode>& staged() const { return staged_; }

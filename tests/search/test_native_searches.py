@@ -125,9 +125,8 @@ SBS = {**BEAMS, "drafter": NoDraftOptions()}
     [
         (sequence_spec, {"max_length": 0}, "max_length", 0),
         (sequence_spec, {"samples": 2}, "samples", 2),
-        (sequence_spec, {"samples": 0, "sampling": Sampling()}, "samples", 0),
-        (sequence_spec, {"rejection": True}, "rejection", "true"),
-        (sequence_spec, {"sampling": Sampling(), "rule": RELAXED}, "rule", "sampling"),
+        (sequence_spec, {"samples": 2, "rule": RELAXED}, "samples", 2),
+        (sequence_spec, {"samples": 0, "rule": Sampling()}, "samples", 0),
         (BeamSpec, {**BEAMS, "n_best": 3}, "n_best", 3),
         (BeamSpec, {**BEAMS, "min_confidence": 2.0}, "min_confidence", 2),
         (BeamSpec, {**BEAMS, "steps": -1}, "steps", -1),
@@ -147,10 +146,10 @@ def test_invalid_specs_are_refused(
 
 
 def test_specs_are_values() -> None:
-    one, other = (sequence_spec(samples=2, sampling=Sampling(seed=3)) for _ in range(2))
+    one, other = (sequence_spec(samples=2, rule=Sampling(seed=3)) for _ in range(2))
     assert one == other
     assert hash(one) == hash(other)
-    assert one not in (sequence_spec(samples=2, sampling=Sampling(seed=4)), SPECS["greedy"], 3)
+    assert one not in (sequence_spec(samples=2, rule=Sampling(seed=4)), SPECS["greedy"], 3)
     assert BeamSpec(**BEAMS) != SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=NoDraftOptions())
 
 

@@ -78,16 +78,14 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
         spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
         return SearchPlan(spec, external)
     if options.samples is not None:
-        common |= {
-            "sampling": _native.Sampling(
-                temperature=options.temperature,
-                top_k=options.top_k,
-                top_p=options.top_p,
-                seed=options.seed,
-            ),
-            "samples": options.samples,
-            "rejection": options.verification == "rejection",
-        }
+        common["samples"] = options.samples
+        common["rule"] = _native.Sampling(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            seed=options.seed,
+            rejection=options.verification == "rejection",
+        )
     elif options.verification == "relaxed":
         by_drafter = options.judge == "drafter"
         common["rule"] = _native.Relaxed(

@@ -1,4 +1,4 @@
-#include "search/beam_nodes.h"
+#include "search/ranking.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,35 +6,6 @@
 #include <limits>
 
 namespace molspec {
-
-void BeamNodes::collect(const Beam& beam) {
-  enum : char { kDrop, kBefore, kAfter };
-  // By slot of the whole batch, so one for all queries; read only where it was set before.
-  thread_local std::vector<char> marks;
-  marks.resize(static_cast<size_t>(tree_->block_count()) * kBlockPositions);
-  const auto mark = [](int32_t slot) -> char& { return marks[slot]; };
-  for (const int32_t slot : slots_) mark(slot) = kDrop;
-  for (const BeamEntry& entry : beam) {
-    for (int32_t slot = tree_->parent(entry.node); slot != TokenTree::kNone && mark(slot) == kDrop;
-         slot = tree_->parent(slot))
-      mark(slot) = kBefore;
-  }
-  for (const BeamEntry& entry : beam)
-    if (!entry.finished) {
-      mark(entry.node) = kAfter;
-    } else if (mark(entry.node) == kDrop) {
-      mark(entry.node) = kBefore;
-    }
-  for (const int32_t slot : slots_) {
-    const int32_t parent = tree_->parent(slot);
-    if (parent != TokenTree::kNone && mark(parent) == kAfter) mark(slot) = kAfter;
-  }
-  for (const int32_t slot : slots_)
-    if (mark(slot) == kDrop) tree_->remove(slot);
-  slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
-                              [&](int32_t slot) { return mark(slot) == kDrop; }),
-               slots_.end());
-}
 
 double length_norm(int32_t length, double length_penalty) {
   return std::pow(length, length_penalty);
@@ -106,16 +77,14 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
   if (!out.empty() && !std::isfinite(out.front().log_prob)) out.clear();
 }
 
-Hypothesis hypothesis(const TokenTree& tree, const BeamEntry& entry, double log_prob) {
-  const int32_t node = entry.node;
-  const bool finished = entry.finished != 0;
-  return {tree.path(node), log_prob, finished, finished ? node : tree.parent(node)};
-}
-
 std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {
-  std::vector<Hypothesis> hypotheses(std::min(beam.size(), static_cast<size_t>(n_best)));
-  for (size_t i = 0; i < hypotheses.size(); ++i)
-    hypotheses[i] = hypothesis(tree, beam[i], beam[i].log_prob);
+  std::vector<Hypothesis> hypotheses;
+  for (size_t i = 0; i < std::min(beam.size(), static_cast<size_t>(n_best)); ++i) {
+    const int32_t node = beam[i].node;
+    const bool finished = beam[i].finished != 0;
+    const int32_t slot = finished ? node : tree.parent(node);
+    hypotheses.push_back({tree.path(node), beam[i].log_prob, finished, slot});
+  }
   return hypotheses;
 }
 

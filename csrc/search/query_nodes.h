@@ -1,0 +1,66 @@
+// The nodes of one query in the tree of its batch.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "drafting/draft_tree.h"
+#include "search/token_tree.h"
+
+namespace molspec {
+
+class QueryNodes {
+ public:
+  QueryNodes(TokenTree* tree, int32_t query) : tree_(tree), query_(query) {}
+
+  // Frees all nodes and adds BOS.
+  int32_t begin(int32_t bos) {
+    tree_->clear(query_);
+    slots_.clear();
+    return add(TokenTree::kNone, bos);
+  }
+  int32_t add(int32_t parent, int32_t token_id) {
+    slots_.push_back(tree_->add(query_, parent, token_id));
+    return slots_.back();
+  }
+  // The node of a token after `parent`, added if it is new.
+  int32_t child_or_new(int32_t parent, int32_t token_id) {
+    const int32_t child = tree_->child(parent, token_id);
+    return child != TokenTree::kNone ? child : add(parent, token_id);
+  }
+
+  // Stages a node whose parent is evaluated or staged.
+  void stage(int32_t node) const { tree_->stage(query_, node); }
+  // Stages drafts after `node`, writes their slots to `placed` and returns how many there are. A
+  // draft at max_position is left out (kNone), with those after it: no token may follow it, so its
+  // row would be wasted.
+  int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position,
+                std::vector<int32_t>& placed) {
+    int32_t count = 0;
+    placed.assign(drafts.parents.size(), TokenTree::kNone);
+    for (size_t i = 0; i < placed.size(); ++i) {
+      const int32_t after = drafts.parents[i];
+      const int32_t parent = after == DraftTree::kRoot ? node : placed[after];
+      if (parent == TokenTree::kNone || tree_->position(parent) + 1 >= max_position) continue;
+      placed[i] = child_or_new(parent, drafts.token_ids[i]);
+      stage(placed[i]);
+      ++count;
+    }
+    return count;
+  }
+
+  struct Kept {
+    int32_t node;
+    bool and_after;  // with the nodes after it
+  };
+  // Frees all nodes except those of the paths to `kept`, and after them.
+  void keep(const std::vector<Kept>& kept);
+
+ private:
+  TokenTree* tree_;
+  int32_t query_;
+  std::vector<int32_t> slots_;  // parents before children
+};
+
+}  // namespace molspec
