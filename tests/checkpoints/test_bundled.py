@@ -70,3 +70,4 @@ def test_exact_beams_take_fewer_passes_with_few_more_nodes(beam_size: int) -> No
     assert [result.predictions for result in exact] == [r.predictions for r in standard]
     assert exact.statistics.query_calls < 0.45 * standard.statistics.query_calls
     assert exact.statistics.nodes < 1.2 * standard.statistics.nodes
+    assert exact.statistics.accepted_tokens > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +60,6 @@ class WindowedTransformer(PlainTransformer):
         return super()._attention_mask(tgt, offset) | far
 
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "post-norm": {},
-    "pre-norm": {"norm_first": True},
-    "gelu": {"activation": "gelu"},
-    "silu, no biases": {"activation": nn.functional.silu, "bias": False},
-    "another eps": {"layer_norm_eps": 1e-3},
-}
-
-
 def check(module: nn.Module, **options: Any) -> NativeEngine:
     """Checks greedy and beam answers against the module's, and that the module is unchanged."""
     before = copy.deepcopy(module.state_dict())
@@ -77,12 +69,6 @@ def check(module: nn.Module, **options: Any) -> NativeEngine:
     return engine
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_compile_reads_torch_transformers(variant: str) -> None:
-    engine = check(PlainTransformer(seed=14, **VARIANTS[variant]), max_positions=64)
-    assert engine.spec.max_positions == 64
-
-
 def test_compile_measures_settings_outside_the_layers() -> None:
     module = ScaledTransformer(seed=14)
     engine = check(module)  # with as many positions as the module has
@@ -90,12 +76,6 @@ def test_compile_measures_settings_outside_the_layers() -> None:
     assert compile(module, max_positions=2).spec.max_positions == 2
     message = r"^max_positions is 41: the module itself fails there, .*; max_positions=40 is the "
     refused(message, compile, module, max_positions=41)
-
-
-def test_shared_embeddings_stay_shared() -> None:
-    module = PlainTransformer(seed=3)
-    module.tgt_token_featurizer = module.src_token_featurizer
-    assert check(module).spec.shared_embedding
 
 
 @pytest.mark.parametrize("convention", ["post-norm", "embedding norm", "tied output"])
@@ -368,9 +348,42 @@ class FloatMasked(PlainTransformer):
         return torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf)
 
 
-@pytest.mark.parametrize("kind", [Warm, FloatMasked])
-def test_compile_reads_temperatures_and_masks_of_numbers(kind: type[PlainTransformer]) -> None:
-    check(kind(seed=14), max_positions=64)
+def shared() -> nn.Module:
+    module = PlainTransformer(seed=3)
+    module.tgt_token_featurizer = module.src_token_featurizer
+    return module
+
+
+def normed_by_a_hook() -> nn.Module:
+    module = PlainTransformer(seed=14)
+    nn.utils.weight_norm(module.next_token_classifier)
+    return module
+
+
+COMPILED: dict[str, Callable[[], nn.Module]] = {
+    "post-norm": lambda: PlainTransformer(seed=14),
+    "pre-norm": lambda: PlainTransformer(seed=14, norm_first=True),
+    "gelu": lambda: PlainTransformer(seed=14, activation="gelu"),
+    "no biases": lambda: PlainTransformer(seed=14, activation=nn.functional.silu, bias=False),
+    "another eps": lambda: PlainTransformer(seed=14, layer_norm_eps=1e-3),
+    "position offsets": lambda: OffsetTransformer(seed=14),
+    "a temperature": lambda: Warm(seed=14),
+    "masks of numbers": lambda: FloatMasked(seed=14),
+    "shared embeddings": shared,
+    "weights made by a hook": normed_by_a_hook,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated")
+@pytest.mark.parametrize("kind", COMPILED)
+def test_modules_are_compiled(kind: str) -> None:
+    module = COMPILED[kind]()
+    state = torch.get_rng_state()
+    spec = check(module, max_positions=64).spec
+    assert torch.equal(torch.get_rng_state(), state)  # random numbers stay the caller's
+    assert all(parameter.dtype == torch.float32 for parameter in module.parameters())
+    assert spec.max_positions == 64
+    assert spec.shared_embedding == (kind == "shared embeddings")
 
 
 def test_a_wrapper_is_compiled_by_its_model() -> None:
@@ -379,48 +392,23 @@ def test_a_wrapper_is_compiled_by_its_model() -> None:
     assert compile(wrapper).spec == compile(wrapper.model).spec
 
 
-@pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated")
-def test_weights_made_by_hooks_keep_their_type() -> None:
-    module = PlainTransformer(seed=14)
-    nn.utils.weight_norm(module.next_token_classifier)
-    check(module, max_positions=64)
-    assert module.next_token_classifier.weight.dtype == torch.float32
-
-
-def test_errors_name_lengths_beyond_the_positions() -> None:
-    engine = compile(PlainTransformer(seed=14), max_positions=8)
-    refused("max_length is 9", decode, engine, [[BOS, 5, EOS]], max_length=9, **IDS)
-    refused(r"source_ids\[0\] has 9 ids", decode, engine, [[5] * 9], max_length=8, **IDS)
-
-
 @pytest.mark.parametrize("drafter", ["tree", "none"])
-def test_errors_name_source_ids_out_of_range(drafter: str) -> None:
+def test_errors_name_lengths_and_ids_out_of_range(drafter: Any) -> None:
     engine = compile(PlainTransformer(seed=14), max_positions=8)
-    for token_id in (15, 2**31 - 1):
-        sources = [[BOS, 5, EOS], [BOS, token_id, EOS]]
-        with pytest.raises(
-            ValueError, match=rf"^source_ids\[1\] holds {token_id}: expected source ids, 0 to 14$"
-        ):
-            decode(engine, sources, max_length=8, drafter=drafter, **IDS)
-
-
-def test_random_numbers_stay_the_callers() -> None:
-    module = PlainTransformer(seed=3)
-    state = torch.get_rng_state()
-    engine = compile(module)
-    decode(engine, torch.tensor([[3, 4, 5]]), bos_id=1, eos_id=2, pad_id=0, max_length=9)
-    decode(module, torch.tensor([[3, 4, 5]]), bos_id=1, eos_id=2, pad_id=0, max_length=9)
-    assert torch.equal(torch.get_rng_state(), state)
+    for source, length, message in (
+        ([5], 9, "max_length is 9"),
+        ([5] * 9, 8, r"source_ids\[1\] has 9 ids"),
+        ([15], 8, r"source_ids\[1\] holds 15: expected source ids, 0 to 14$"),
+        ([2**31 - 1], 8, rf"source_ids\[1\] holds {2**31 - 1}: expected source ids, 0 to 14$"),
+    ):
+        given: dict[str, Any] = {"max_length": length, "drafter": drafter, **IDS}
+        refused(f"^{message}", decode, engine, [[BOS, 5, EOS], source], **given)
 
 
 def test_errors_name_wrong_arguments() -> None:
     for value in (0, "a", 2.0):
         refused("^max_positions is .*", compile, PlainTransformer(), max_positions=value)
     refused("^vocabulary is a list", compile, PlainTransformer(), ["a"] * 15)
-
-
-def test_compile_reads_modules_with_position_offsets() -> None:
-    check(OffsetTransformer(seed=14))
 
 
 def test_compile_sets_the_dtype() -> None:
