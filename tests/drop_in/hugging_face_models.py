@@ -81,15 +81,6 @@ def made(kind: str, **options: Any) -> nn.Module:
     return _randomised(model, embedding=0.3)
 
 
-def t5_gemma() -> nn.Module:
-    """It has rotary positions."""
-    sizes: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "hidden_size": 16, "intermediate_size": 32}
-    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
-    sizes |= {"head_dim": 8, "layer_types": ["full_attention"] * 2}
-    config = transformers.T5GemmaConfig(encoder=sizes, decoder=sizes, vocab_size=VOCAB_SIZE)
-    return _randomised(transformers.T5GemmaForConditionalGeneration(config), embedding=0.3)
-
-
 def _randomised(
     model: nn.Module, embedding: float = 1.5, attention: float = 0.6, seed: int = 5
 ) -> nn.Module:

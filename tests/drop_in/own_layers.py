@@ -57,10 +57,13 @@ def rotated(heads: Tensor, kind: str, columns: int) -> Tensor:
 class Attention(nn.Module):
     """Attention in matrix products; options as those of `Own`."""
 
-    def __init__(self, fused: bool, rotary: Any, key_heads: int, swapped: bool) -> None:
+    def __init__(
+        self, fused: bool, rotary: Any, key_heads: int, swapped: bool, capped: bool
+    ) -> None:
         super().__init__()
         size = WIDTH // HEADS
-        self.fused, self.rotary, self.key_heads, self.swapped = fused, rotary, key_heads, swapped
+        self.fused, self.rotary, self.key_heads = fused, rotary, key_heads
+        self.swapped, self.capped = swapped, capped
         if fused:
             self.all = nn.Linear(WIDTH, 3 * WIDTH)
         else:
@@ -88,6 +91,7 @@ class Attention(nn.Module):
         repeats = HEADS // self.key_heads
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
         scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(size)
+        scores = 9 * torch.tanh(scores / 9) if self.capped else scores
         weights = scores.masked_fill(hidden_mask, -1e10).softmax(-1)
         return self.last(torch.matmul(weights, value).transpose(1, 2).flatten(2))
 
@@ -98,7 +102,9 @@ class Layer(nn.Module):
         o = own.options
         self.pre, self.gated, self.activation = o["pre"], o["gated"], o["activation"]
         self.attentions = nn.ModuleList(
-            Attention(o["fused"], None if i else o["rotary"], o["key_heads"], o["swapped"])
+            Attention(
+                o["fused"], None if i else o["rotary"], o["key_heads"], o["swapped"], o["capped"]
+            )
             for i in range(1 + crosses)
         )
         self.norms = nn.ModuleList(own.norm() for _ in range(2 + crosses))
@@ -131,6 +137,7 @@ OPTIONS: dict[str, Any] = {
     "gated": False,
     "swapped": False,
     "key_heads": HEADS,
+    "capped": False,
     "activation": F.relu,
     "scale": 1.0,
     "adds_places": True,

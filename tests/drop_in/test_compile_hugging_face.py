@@ -42,11 +42,6 @@ def test_relative_positions_tell_the_number_of_heads() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "attention behind tanh": (
-        models.t5_gemma,
-        r"encoder\.layers\.0\.self_attention is not attention of .* alone \(without tanh of its "
-        r"scores\); the nearest",
-    ),
     "a norm before positions in the decoder alone": (
         lambda: models.made("BlenderbotSmall"),
         r"decoder\.layers\.0\.self_attention_norm is not as in a post-norm model of layer norms, .*"

@@ -74,6 +74,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"key_heads": 1},
         r"encoder\.layers\.0\.self_attention has linear layers .* fewer key heads than query heads",
     ),
+    "attention behind tanh": (
+        {"capped": True},
+        r"encoder\.layers\.0\.self_attention is not attention of .* alone \(without tanh of its "
+        r"scores\); the nearest",
+    ),
     "activation": (
         {"activation": torch.tanh},
         "the activation of .* is not relu, gelu, gelu_tanh or silu; the nearest differs by",

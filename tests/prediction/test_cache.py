@@ -176,38 +176,28 @@ def test_a_query_that_is_too_long_is_refused_at_once(tiny_model: Model) -> None:
     assert str(result.error).startswith("200000 tokens: expected at most")
 
 
-def _count_misses(path: Path, queries: tuple[str, ...]) -> int:
-    cache = AnswerCache(path=path)
-    cache.predict(model(), queries, OPTIONS)
-    return cache.misses
-
-
-def test_processes_share_answers_through_a_file(tiny_model: Model, tmp_path: Path) -> None:
-    path = tmp_path / "answers.sqlite"
-    with get_context("spawn").Pool(2) as pool:
-        misses = pool.starmap(_count_misses, [(path, ("C", "N")), (path, ("O", "CC"))])
-    assert misses == [2, 2]
-    cache = AnswerCache(path=path)
-    found = cache.predict(tiny_model, ["C", "N", "O", "CC"], OPTIONS)
-    assert cache.misses == 0
-    assert found == list(tiny_model.predict_stream(["C", "N", "O", "CC"], OPTIONS))
-    cache.close()
-
-
-def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+def test_processes_open_a_new_file_at_once_and_share_its_answers(
+    tiny_model: Model, tmp_path: Path
+) -> None:
     """SQLite does not wait for another process that chooses the log or makes the table."""
+    count = 6
+    together = get_context("fork").Barrier(count)
 
-    together = get_context("fork").Barrier(6)
-
-    def opened(paths: Iterator[Path]) -> Iterator[int]:
-        for path in paths:
+    def misses(queries: Iterator[str]) -> Iterator[int]:
+        for query in queries:
             together.wait()
             with closing(AnswerCache(path=path)) as cache:
-                yield len(cache)
+                cache.predict(tiny_model, [query], OPTIONS)
+                yield cache.misses
 
-    for number in range(6):
-        paths = [tmp_path / str(number)] * 6
-        assert list(in_processes(opened, paths, 6, lambda _: -1, piece=1)) == [0] * 6
+    queries = ["C" * length for length in range(1, 1 + count)]
+    expected = list(tiny_model.predict_stream(queries, OPTIONS))
+    for number in range(3):
+        path = tmp_path / str(number)
+        assert list(in_processes(misses, queries, count, lambda _: -1, piece=1)) == [1] * count
+        with closing(AnswerCache(path=path)) as cache:
+            assert cache.predict(tiny_model, queries, OPTIONS) == expected
+            assert cache.misses == 0
 
 
 def test_a_change_waits_for_those_of_other_processes_at_its_begin(tmp_path: Path) -> None:
