@@ -65,50 +65,67 @@ def test_a_text_that_begins_no_smiles_is_refused(text: str) -> None:
     refused(InvalidSmilesError, r"^no molecule's SMILES begins with it$", check_beginning, text)
 
 
-def test_invalid_smiles_are_refused_without_a_captured_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(rdBase, "CaptureErrorLog", raising=False)
-    with pytest.raises(InvalidSmilesError, match=r"^not a molecule to RDKit: it gives no reason$"):
-        check_smiles("CC(C")
+#: Queries, and how the errors of reading them begin.
+REFUSED: list[tuple[Any, str]] = [
+    ("", "empty: expected a SMILES string"),
+    (" \t", "empty: expected a SMILES string"),
+    (None, "expected a SMILES string, got NoneType"),
+    (float("nan"), "expected a SMILES string, got float"),
+    (b"CC", "expected a SMILES string, got bytes"),
+    ("CC>>CC", "a whole reaction"),
+    (">", "no molecule: '>'"),
+    ("CC\ud800", "no text: holds half a surrogate pair"),
+    ("[NH3]->[Pd](Cl)Cl", "it has a dative bond: "),
+    ("Cl[Ni-2](Cl)<-[P+](C)(C)C", "it has a dative bond: "),
+    ("N->[Pd]>C", "it has a dative bond: "),
+    # With a dot in its place, bromide would be hydrogen bromide.
+    ("C[Mg]~Br", "a bond ~ at a metal: "),
+    ("C~[Fe]", "a bond ~ at a metal: "),
+    ("CC.c1ccccc1~[Cr](~[C-]#[O+])~C", "a bond ~ at a metal: "),
+    ("N~[Cu]>C", "a bond ~ at a metal: "),
+    ("InChI=1S/CH4/h1H4", "not SMILES but InChI"),
+    ("VNWKTOKETHGBQD-UHFFFAOYSA-N", "not SMILES but InChI"),
+    # RDKit reads [#6] as an atom without hydrogens.
+    ("[#6:1](=O)[OH]", "not SMILES but SMARTS"),
+]
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("", "empty: expected a SMILES string"),
-        (" \t", "empty: expected a SMILES string"),
-        (None, "expected a SMILES string, got NoneType"),
-        (float("nan"), "expected a SMILES string, got float"),
-        (b"CC", "expected a SMILES string, got bytes"),
-        ("CC>>CC", "a whole reaction"),
-        (">", "no molecule: '>'"),
-        ("CC\ud800", "no text: holds half a surrogate pair"),
-    ],
-)
+@pytest.mark.parametrize(("query", "message"), REFUSED)
 def test_invalid_queries_are_refused(query: Any, message: str) -> None:
-    refused(InvalidSmilesError, f"^{message}", check_smiles, query)
+    for check in (check_smiles, canonical_query):
+        refused(InvalidSmilesError, f"^{message}", check, query)
 
 
-def test_characters_are_checked_before_chemistry() -> None:
+def test_other_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Characters are checked before chemistry.
     refused(TokenizationError, "^not SMILES: ' ' at position 3$", check_smiles, "CC ethane")
+    refused("^RDKit writes it with a dative bond, .*(->|<-)", canonical_query, "[Na+][O-]CC")
+    monkeypatch.delattr(rdBase, "CaptureErrorLog", raising=False)
+    refused("^not a molecule to RDKit: it gives no reason$", check_smiles, "CC(C")
 
 
-@pytest.mark.parametrize(
-    ("smiles", "expected"),
-    [
-        ("OCC", "CCO"),
-        ("C1=CC=CC=C1.[Na+]", "[Na+].c1ccccc1"),
-        ("[CH3:1][OH:2]", "CO"),
-        ("[CH3:1][C@H:2]([CH3:3])[OH:4]", "CC(C)O"),
-        ("CC(C", None),
-        ("", None),
-        (" OCC ", "CCO"),
-        ("CC(=O)O CCN", None),
-        ("CC\ud800", None),
-        ("C" + "\ufffd" * 20 + "C" * 10, None),
-    ],
-)
-def test_canonicalise(smiles: str, expected: str | None) -> None:
-    assert canonicalise(smiles) == expected
+#: Queries, and their canonical forms. RDKit writes ligands' bonds as dative ones, which SMILES does
+#: not have.
+CANONICAL = [
+    ("OCC", "CCO"),
+    (" OCC ", "CCO"),
+    ("C1=CC=CC=C1.[Na+]", "[Na+].c1ccccc1"),
+    ("[CH3:1][OH:2]", "CO"),
+    ("[CH3:1][C@H:2]([CH3:3])[OH:4]", "CC(C)O"),
+    ("C%(12)CCCC%(12)", "C1CCCC1"),
+    ("[HH].CC", "CC.[H][H]"),
+    ("CN(C)(C)[Fe]", "C[N](C)(C)[Fe]"),
+    (
+        "[Cu]123n4c5nc6[n]2c(nc7n1c(nc1[n]3c(nc4c2ccccc52)c2ccccc12)c1ccccc71)c1ccccc61",
+        "c1ccc2c3[n]4c(c2c1)N=c1c2ccccc2c2[n]1[Cu]41[n]4c(c5ccccc5c4N=c4c5ccccc5c([n]41)=N3)N=2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), CANONICAL)
+def test_queries_become_canonical(query: str, expected: str) -> None:
+    assert canonical_query(query) == canonicalise(query) == expected
+    assert canonical_query(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,11 +136,19 @@ def test_canonicalise(smiles: str, expected: str | None) -> None:
         ("OCC>", "CCO>"),
         ("OCC.", "CCO"),
         ("\u00a0OCC .\x0b", "CCO"),
+        ("[K+]~[K+]~O=C([O-])[O-].C", "C.O=C([O-])[O-].[K+].[K+]"),
     ],
 )
 def test_queries_may_have_outer_blanks_and_separate_reagents(query: str, expected: str) -> None:
     assert check_smiles(query) == query.strip(" .\n\u00a0\x0b")
     assert canonical_query(query) == expected
+
+
+def test_other_texts_are_no_molecule_or_stay() -> None:
+    for text in ("CC(C", "", "CC(=O)O CCN", "CC\ud800", "C" + "\ufffd" * 20 + "C" * 10):
+        assert canonicalise(text) is None
+    assert canonicalise("C1~CC1") == "C1C~C1"  # within a molecule, it is no dot
+    assert check_smiles("C%(100)CCCCC%(100)") == canonical_query("C%(100)CCCCC%(100)") == "C1CCCCC1"
 
 
 @pytest.mark.skipif(not CAPTURES, reason="this RDKit keeps its log")
@@ -133,28 +158,9 @@ def test_reason_is_given_if_rdkit_cuts_it_within_a_character() -> None:
             check_smiles("C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10)
 
 
-def test_ions_written_with_a_dative_bond_are_refused() -> None:
-    with pytest.raises(InvalidSmilesError, match=r"^RDKit writes it with a dative bond, .*(->|<-)"):
-        canonical_query("[Na+][O-]CC")
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("CN(C)(C)[Fe]", "C[N](C)(C)[Fe]"),
-        (
-            "[Cu]123n4c5nc6[n]2c(nc7n1c(nc1[n]3c(nc4c2ccccc52)c2ccccc12)c1ccccc71)c1ccccc61",
-            "c1ccc2c3[n]4c(c2c1)N=c1c2ccccc2c2[n]1[Cu]41[n]4c(c5ccccc5c4N=c4c5ccccc5c([n]41)=N3)N=2",
-        ),
-    ],
-)
-def test_ligands_have_single_bonds(query: str, expected: str) -> None:
-    """RDKit writes dative ones, which SMILES does not have."""
-    assert canonical_query(query) == canonicalise(query) == expected
-    assert canonical_query(expected) == expected
-
-
 def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
+    """RDKit's log is silent, and then as before."""
+    before = rdBase.LogStatus()
     for smiles in SMILES:
         canonical = canonicalise(smiles)
         on_metal = any(metal in smiles for metal in ("[Li", "[Sn", "[Zr"))
@@ -164,6 +170,7 @@ def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> No
     assert canonicalise("CC(C") is None
     with pytest.raises(InvalidSmilesError):
         check_smiles("[H].C(")
+    assert rdBase.LogStatus() == before
     assert capfd.readouterr() == ("", "")
 
 
@@ -184,12 +191,6 @@ def test_neither_failures_nor_long_texts_stay_in_memory() -> None:
         assert canonicalise(f"C[{number}{'0' * 500}C]") is None
         assert canonicalise("C" * (1001 + number))
     assert _written.cache_info().currsize == before
-
-
-def test_log_of_rdkit_is_restored_after_an_error() -> None:
-    before = rdBase.LogStatus()
-    assert canonicalise("CC(C") is None
-    assert rdBase.LogStatus() == before
 
 
 def test_threads_parse_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,45 +234,6 @@ def test_process_forked_during_parsing_can_parse(monkeypatch: pytest.MonkeyPatch
             os._exit(0 if correct else 1)
         assert answer.result() == "FCCS"
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.parametrize("smiles", ["[NH3]->[Pd](Cl)Cl", "Cl[Ni-2](Cl)<-[P+](C)(C)C", "N->[Pd]>C"])
-def test_a_dative_bond_is_refused_by_name(smiles: str) -> None:
-    for check in (canonical_query, check_smiles):
-        refused(InvalidSmilesError, "it has a dative bond: .*", check, smiles)
-
-
-@pytest.mark.parametrize(
-    "smiles", ["C[Mg]~Br", "C~[Fe]", "CC.c1ccccc1~[Cr](~[C-]#[O+])~C", "N~[Cu]>C"]
-)
-def test_a_tilde_at_a_metal_is_refused(smiles: str) -> None:
-    """With a dot in its place, bromide would be hydrogen bromide."""
-    for check in (canonical_query, check_smiles):
-        refused(InvalidSmilesError, "a bond ~ at a metal: .*", check, smiles)
-
-
-def test_ring_numbers_of_three_digits_are_read() -> None:
-    assert check_smiles("C%(100)CCCCC%(100)") == canonical_query("C%(100)CCCCC%(100)") == "C1CCCCC1"
-
-
-def test_a_tilde_between_molecules_is_a_dot() -> None:
-    assert canonical_query("[K+]~[K+]~O=C([O-])[O-].C") == "C.O=C([O-])[O-].[K+].[K+]"
-    assert canonicalise("C1~CC1") == "C1C~C1"  # within one, it stays
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"), [("C%(12)CCCC%(12)", "C1CCCC1"), ("[HH].CC", "CC.[H][H]")]
-)
-def test_other_spellings_of_rings_and_hydrogen_are_read(query: str, expected: str) -> None:
-    assert canonical_query(query) == expected
-    assert canonicalise(query) == expected
-
-
-@pytest.mark.parametrize("text", ["InChI=1S/CH4/h1H4", "VNWKTOKETHGBQD-UHFFFAOYSA-N"])
-def test_inchi_is_refused_by_name(text: str) -> None:
-    refused(InvalidSmilesError, "not SMILES but InChI", canonical_query, text)
-    # RDKit reads [#6] as an atom without hydrogens.
-    refused(InvalidSmilesError, "not SMILES but SMARTS", canonical_query, "[#6:1](=O)[OH]")
 
 
 @pytest.mark.parametrize(

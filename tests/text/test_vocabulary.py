@@ -38,12 +38,9 @@ def test_ids_round_trip(ids: list[int]) -> None:
 def test_decode_omits_only_pad_bos_and_eos() -> None:
     vocabulary = Vocabulary((*SPECIAL, "C", "O"), unk_id=3)
     assert vocabulary.decode([1, 4, 0, 3, 2, 5, 2]) == "C?O"
-
-
-@pytest.mark.parametrize("index", [-1, 6])
-def test_decode_refuses_ids_out_of_range(index: int) -> None:
-    with pytest.raises(ValueError, match=rf"^token id {index}: expected 0 to 5$"):
-        Vocabulary((*SPECIAL, "C", "O")).decode([4, index])
+    for index in (-1, 6):
+        refused(rf"^token id {index}: expected 0 to 5$", vocabulary.decode, [4, index])
+    assert Vocabulary((*SPECIAL, "C")).encode("?C") == [3, 4]  # "?" is no special token there
 
 
 def unknown(*names: str) -> str:
@@ -69,14 +66,6 @@ def test_error_names_unknown_tokens(smiles: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_question_mark_is_a_token_if_it_is_not_special() -> None:
-    assert Vocabulary((*SPECIAL, "C")).encode("?C") == [3, 4]
-
-
-def test_half_a_surrogate_pair_is_refused_as_token() -> None:
-    refused(r"^token 3 is 'C\\ud800'", Vocabulary, (*SPECIAL[:3], "C\ud800"))
-
-
 def test_json_and_pickle_round_trip(vocabulary: Vocabulary) -> None:
     assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
     assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
@@ -98,6 +87,7 @@ def test_vocabulary_is_immutable_and_compares_by_value(vocabulary: Vocabulary) -
         ({"tokens": 5}, "tokens is 5"),
         ({"tokens": ("a", "b", "c", "")}, "token 3 is ''"),
         ({"tokens": ("a", "b", "c", 4)}, "token 3 is 4"),
+        ({"tokens": ("a", "b", "c", "d\ud800")}, r"token 3 is 'd\\ud800'"),
         ({"tokens": ("a", "b", "c", "b")}, "token 'b' occurs twice"),
         ({"tokens": ("a", "b")}, "special id 2: expected 0 to 1"),
         ({"eos_id": -1}, "special id -1"),
@@ -113,8 +103,10 @@ def test_invalid_vocabularies_are_refused(values: dict[str, Any], message: str) 
 
 def test_from_json_names_wrong_fields() -> None:
     values = Vocabulary(("a", "b", "c")).to_json()
-    with pytest.raises(ValueError, match="vocabulary fields are bos_id, eos_id, pad_id, tokens:"):
-        Vocabulary.from_json({key: value for key, value in values.items() if key != "unk_id"})
-    with pytest.raises(ValueError, match="expected tokens, pad_id, bos_id, eos_id, unk_id"):
-        Vocabulary.from_json({**values, "mask_id": 3})
-    refused("tokens is a str", Vocabulary.from_json, {**values, "tokens": "abc"})
+    less = {key: value for key, value in values.items() if key != "unk_id"}
+    for wrong, told in (
+        (less, "vocabulary fields are bos_id, eos_id, pad_id, tokens:"),
+        ({**values, "mask_id": 3}, "expected tokens, pad_id, bos_id, eos_id, unk_id"),
+        ({**values, "tokens": "abc"}, "tokens is a str"),
+    ):
+        refused(told, Vocabulary.from_json, wrong)
