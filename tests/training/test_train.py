@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -33,35 +33,51 @@ def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
+Before = Callable[[Callable[[ModelTrainer], object]], None]
+
+
+@pytest.fixture
+def before_steps(monkeypatch: pytest.MonkeyPatch) -> Before:
+    """Calls a function with the trainer before each step."""
+    step = ModelTrainer.step
+
+    def patch(function: Callable[[ModelTrainer], object]) -> None:
+        def stepped(self: ModelTrainer, progress: float) -> tuple[Tensor, float]:
+            function(self)
+            return step(self, progress)
+
+        monkeypatch.setattr(ModelTrainer, "step", stepped)
+
+    return patch
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """What a training logs."""
+    caplog.set_level("INFO", "molspec.training")
+    return caplog
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_the_step_and_training_resumes_there(
     data: Path,
     unbroken: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    before_steps: Before,
+    told: pytest.LogCaptureFixture,
     number: signal.Signals,
 ) -> None:
     """The caller's handler of the signal is called, and the training is interrupted."""
-    caplog.set_level("INFO", "molspec.training")
-    step, received = trainer.ModelTrainer.step, []
+    received: list[int] = []
     before = signal.signal(number, lambda number, _: received.append(number))
-
-    def signalled(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
-        taken = step(self, progress)
-        if self.step_count == 11:
-            os.kill(os.getpid(), number)
-        return taken
-
-    monkeypatch.setattr(trainer.ModelTrainer, "step", signalled)
+    before_steps(lambda self: self.step_count == 10 and os.kill(os.getpid(), number))
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path / "run", CONFIG)
-    monkeypatch.undo()
     assert received == [number]
     signal.signal(number, before)
-    assert f"{number.name}: stopped at step 11 of 24" in caplog.text
+    assert f"{number.name}: stopped at step 11 of 24" in told.text
     train(data, tmp_path / "run", CONFIG)
-    assert f"{tmp_path / 'run'}: resumed at step 11 of 24" in caplog.text
+    assert f"{tmp_path / 'run'}: resumed at step 11 of 24" in told.text
     assert_equal(weights(tmp_path / "run"), weights(unbroken))
     for name in ("step", "tokens", "loss", "token_accuracy"):
         expected = column(unbroken, "validation.csv", name)
@@ -69,12 +85,11 @@ def test_a_signal_saves_the_step_and_training_resumes_there(
 
 
 def test_progress_is_logged_without_a_terminal(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "molspec.training")
     monkeypatch.setattr("molspec.training.loop._REPORT_SECONDS", 0.0)
     train(data, tmp_path / "run", replace(CONFIG, steps=16))
-    pace, first, second = caplog.messages
+    pace, first, second = told.messages
     assert "tokens/s; 16 steps are about 0." in pace
     assert first.startswith("step 8 of 16, 0.")
     assert "loss 3." in first
@@ -107,38 +122,30 @@ def test_settings_and_seed_decide_the_weights(data: Path, unbroken: Path, tmp_pa
 
 
 def test_finished_training_is_unchanged_and_can_be_extended(data: Path, tmp_path: Path) -> None:
+    """A model that was removed is written again."""
     short = replace(CONFIG, steps=4)
     first = train(data, tmp_path / "run", short)
     before = weights(tmp_path / "run")
     assert train(data, tmp_path / "run", short) == first
     assert_equal(weights(tmp_path / "run"), before)
+    shutil.rmtree(first.model)
+    assert train(data, tmp_path / "run", short).step_count == 5  # the rate is 0 by then
+    assert weights(tmp_path / "run").keys() == before.keys()
     assert train(data, tmp_path / "run", replace(CONFIG, steps=6)).step_count == 6
 
 
-def test_a_model_that_was_removed_is_written_again(data: Path, tmp_path: Path) -> None:
-    config = replace(CONFIG, steps=4)
-    outcome = train(data, tmp_path / "run", config)
-    before = weights(tmp_path / "run")
-    shutil.rmtree(outcome.model)
-    assert train(data, tmp_path / "run", config).step_count == 5  # the rate is 0 by then
-    assert weights(tmp_path / "run").keys() == before.keys()
-
-
 def test_a_budget_used_up_before_the_first_validation_ends_with_a_model(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, before_steps: Before
 ) -> None:
-    step = trainer.ModelTrainer.step
-
-    def interrupted(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
+    def interrupt(self: ModelTrainer) -> None:
         if self.step_count == 5:
+            before_steps(lambda _: None)
             raise KeyboardInterrupt
-        return step(self, progress)
 
     config = replace(CONFIG, save_minutes=0.0)
-    monkeypatch.setattr(trainer.ModelTrainer, "step", interrupted)
+    before_steps(interrupt)
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path / "run", config)
-    monkeypatch.undo()
     outcome = train(data, tmp_path / "run", replace(config, steps=4))
     assert outcome.step_count == 6
     assert checkpoints.read(outcome.model).task == "retro"
@@ -159,27 +166,20 @@ def test_minutes_limit_a_training(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_pace_leaves_out_the_first_step_which_allocates_memory(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "molspec.training")
     readings = chain((0.0,), count(40.0))  # then a second a step
     monkeypatch.setattr("molspec.training.loop.monotonic", lambda: next(readings))
     still = replace(CONFIG, steps=None, minutes=4.1, learning_rate=1e-30, patience=1)
     train(data, tmp_path / "run", still)
-    assert "tokens/s; 4.1 minutes are about 207 steps here" in caplog.text
+    assert "tokens/s; 4.1 minutes are about 207 steps here" in told.text
 
 
 def test_number_of_threads_holds_during_the_training(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, before_steps: Before
 ) -> None:
     before, seen = torch.get_num_threads(), []
-    step = trainer.ModelTrainer.step
-
-    def counted(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
-        seen.append(torch.get_num_threads())
-        return step(self, progress)
-
-    monkeypatch.setattr(trainer.ModelTrainer, "step", counted)
+    before_steps(lambda _: seen.append(torch.get_num_threads()))
     for number in (before + 1, None):
         train(data, tmp_path / str(number), replace(CONFIG, steps=1), threads=number)
         assert torch.get_num_threads() == before
@@ -188,16 +188,13 @@ def test_number_of_threads_holds_during_the_training(
 
 
 def test_a_second_training_in_one_folder_is_refused(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, before_steps: Before
 ) -> None:
-    step = trainer.ModelTrainer.step
-
-    def beside(self: trainer.ModelTrainer, progress: float) -> tuple[Tensor, float]:
-        monkeypatch.setattr(trainer.ModelTrainer, "step", step)
+    def train_beside(_: ModelTrainer) -> None:
+        before_steps(lambda _: None)
         refused(OSError, "config.json", train, data, tmp_path / "run", CONFIG)
-        return step(self, progress)
 
-    monkeypatch.setattr(trainer.ModelTrainer, "step", beside)
+    before_steps(train_beside)
     assert train(data, tmp_path / "run", CONFIG).step_count == CONFIG.steps
     train(data, tmp_path / "run", CONFIG)  # it may be opened again
 
