@@ -56,6 +56,8 @@ READ = [
     ("a.smi", "CC.O |f:0.1|\n", ["CC.O"]),
     ("a.smi", "C C O |r|\n", ["CCO"]),
     ("a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\n', [("C[C@@H](N)O", "F")]),
+    ("a.txt", "C C ( = O ) Cl . N c 1 c\n[Na+] . [OH-]\n", ["CC(=O)Cl.Nc1c", "[Na+].[OH-]"]),
+    ("a.csv", "smiles\nC l c 1 c c c\nC C % 1 0\n", ["Clc1ccc", "CC%10"]),
     ("a.txt", "<RX_1> C C O\n<RX_1> CCO ethanol\n", ["<RX_1>CCO", ("<RX_1>CCO", "ethanol")]),
     ("a.smi", "[13C]\n[ Na+] x\n", ["[13C]", ("[", "Na+] x")]),
     # Tables.
@@ -148,12 +150,6 @@ def test_lines_that_are_not_utf_8_are_read_as_windows_1252_and_told(
     assert "caf\u00e9" in told
 
 
-def test_a_column_with_a_name_that_is_not_utf_8_is_copied(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes("smiles;St\u00fcck\nCO;\u00bd\n".encode("cp1252"))
-    with open_source(str(tmp_path / "a.csv")) as source:
-        assert list(source.queries(copied=["St\u00fcck"])) == [Query("CO", columns=("\u00bd",))]
-
-
 @pytest.mark.parametrize("data", [b"CO a\nCN \x81\n", "CO ab".encode("utf-16")[:-1]])
 def test_bytes_of_no_encoding_are_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.smi").write_bytes(data)
@@ -195,16 +191,18 @@ def test_only_a_tab_ends_a_query_of_learned_pieces(tmp_path: Path) -> None:
 
 
 def test_missing_columns_are_reported(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "structure,code\nC,1\n")
-    refused("none of the columns smiles, .*, source is in its hea", read, path)
+    path = write(tmp_path / "a.csv", f"structure,code,rxn\nC,1,{R}\n")
+    refused("none of the columns smiles, .*, source is in its hea", _smiles, path, None, None)
     refused("column is 'x': expected a column of .*, structure, code", read, path, None, "x")
     refused("id_column is 'x': expected a column of", read, path, None, "structure", "x")
-
-
-def test_arguments_are_read_unchanged() -> None:
-    assert read(None) == [Query("C"), Query("N m")]
-    for columns, message in ((("x",), "column is 'x'"), ((None, "x"), "id_column is 'x'")):
-        refused(f"^{message}: expected none", read, None, None, *columns)
+    lines = write(tmp_path / "a.smi", "CO")
+    assert read(None) == [Query("C"), Query("N m")]  # arguments are read as they are
+    for name in (None, lines):
+        for columns, message in ((("x",), "column is 'x'"), ((None, "x"), "id_column is 'x'")):
+            refused(f"^{message}: expected none", read, name, None, *columns)
+    for name in (str(path), str(lines), None):
+        with open_source(name, given=["CO"]) as source:
+            refused("copy_column is 'cost': expected", source.queries, "rxn", copied=("cost",))
 
 
 @pytest.mark.parametrize(
@@ -273,29 +271,6 @@ def test_several_columns_of_one_name_are_refused(tmp_path: Path, header: str) ->
     refused("2 columns are called .*: expected one", read, path)
 
 
-def test_columns_are_copied_only_from_tables(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", "smiles\tprice\tnote\nCO\t1\tx\nCN\n")
-    with open_source(str(path)) as source:
-        queries = list(source.queries(copied=("note", "Price")))
-    assert queries == [Query("CO", columns=("x", "1")), Query("CN", columns=("", ""))]
-    for name in (str(path), str(write(tmp_path / "a.smi", "CO")), None):
-        with (
-            open_source(name, given=["CO"]) as source,
-            pytest.raises(ValueError, match="copy_column is 'cost': expected"),
-        ):
-            source.queries(copied=("cost",))
-
-
-def test_tokens_with_blanks_are_joined(tmp_path: Path) -> None:
-    lines = "C C ( = O ) Cl . N c 1 c c c\nC O\n[Na+] . [OH-]\nC l c 1 c c c\nC C % 1 0\n"
-    joined = ["CC(=O)Cl.Nc1ccc", "CO", "[Na+].[OH-]", "Clc1ccc", "CC%10"]
-    assert [query.smiles for query in read(write(tmp_path / "a.txt", lines))] == joined
-    table = write(tmp_path / "a.csv", f"smiles\n{lines}")
-    assert [query.smiles for query in read(table)] == joined
-    with open_source(None, None, lines.splitlines()) as source:
-        assert [query.smiles for query in source.queries()] == joined
-
-
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
@@ -350,14 +325,6 @@ def test_side_of_reactions_is_the_query(
     with open_source(str(tmp_path / name)) as source:
         (query,) = source.queries(task="product")
     assert query.smiles == "CO.O"
-
-
-def test_reactions_without_a_task_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", f"id,rxn\n7,{R}\n")
-    with open_source(str(path)) as source, pytest.raises(ValueError, match="none of the columns"):
-        source.queries()
-    with open_source(None, given=[R]) as source:
-        assert list(source.queries(task="retro")) == [Query(R)]
 
 
 def test_a_line_is_read_before_the_next_is_there(tmp_path: Path) -> None:
