@@ -233,6 +233,7 @@ def test_deuterium_is_read_as_hydrogen_on_request(run: Run) -> None:
         assert run(f"{command} a.csv -m retro") == 1
         assert run(f"{command} a.csv -m retro --deuterium-as-hydrogen --format {form}") == 0
         assert "deuterium" in run.out
+    assert run.err.startswith("molspec: 1 of 1 queries have deuterium, read as hydrogen: ")
 
 
 def test_retro_refuses_reactants_before_it_decodes(run: Run) -> None:

@@ -74,6 +74,11 @@ def evaluate_command(
         records = jobs.hinted(evaluation.run(loaded, count), loaded, count)
         _work_off(records, evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
+    if deuterium_as_hydrogen and loaded.lacks_deuterium and evaluation.labelled:
+        print_err(
+            f"{evaluation.labelled} of {evaluation.summary.queries} queries have deuterium, read "
+            "as hydrogen: their targets are compared as they are"
+        )
     return 1 if evaluation.summary.failed else 0
 
 

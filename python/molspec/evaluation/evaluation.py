@@ -57,7 +57,8 @@ _RECORDS = Kind("an evaluation", Record.from_json, Record.to_json)
 class Evaluation:
     """The rows of a table from settings.offset on, `limit` at most.
 
-    `summary` covers the finished rows, `groups` those of each group, if the table has groups.
+    `summary` covers the finished rows, `groups` those of each group, if the table has groups;
+    `labelled` counts the queries with deuterium.
 
     output: a file for the records, see `Journal`. If it exists, its records count as done and `run`
     continues after them.
@@ -74,6 +75,7 @@ class Evaluation:
         self.settings = settings
         self.summary = Summary(settings.config.options.answer_count)
         self.groups: dict[str, Summary] = {}
+        self.labelled = 0
         self._has_run = False
         stop = None if limit is None else settings.offset + limit
         self._rows = islice(settings.table, settings.offset, stop)
@@ -116,6 +118,7 @@ class Evaluation:
 
     def _add(self, record: Record) -> None:
         self.summary.add(record)
+        self.labelled += "[2H" in record.query
         if self.settings.table.group_column is not None:
             empty = Summary(self.settings.config.options.answer_count)
             self.groups.setdefault(record.group, empty).add(record)
