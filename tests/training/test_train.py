@@ -307,6 +307,8 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
     (tmp_path / "drafter").mkdir()
     torch.save({"of": {}}, tmp_path / "drafter" / "state.pt")
     refused("holds the training of a drafter", train, data, tmp_path / "drafter", CONFIG)
+    torch.save({"config": {**CONFIG.to_json(), "schedule": 1}}, tmp_path / "drafter" / "state.pt")
+    refused("another version: .*schedule", train, data, tmp_path / "drafter", CONFIG)
     refused(r"dropout is 0\.5", train, data, unbroken, replace(CONFIG, dropout=0.5))
 
 

@@ -122,10 +122,13 @@ class Folder:
     def load(self) -> dict[str, Any]:
         """Read the last saved state. Raises ValueError if it is another training's."""
         stored = read_training(self.path)
-        before = TrainConfig.from_json(stored["config"]).to_json()
+        holds = f"{self.path} holds a training"
+        try:
+            before = TrainConfig.from_json(stored["config"]).to_json()
+        except ValueError as error:
+            raise ValueError(f"{holds} of another version: {error}; {ANEW}") from error
         kept = {name: each for name, each in self._config.items() if name not in _CHANGEABLE}
         settings = {**kept, "data": self._data.fingerprint, "start": self._start}
-        holds = f"{self.path} holds a training"
         own = {"data": stored.get("data"), "start": stored.get("start")}
         check_same(settings, {**before, **own}, holds, ANEW)
         return stored
