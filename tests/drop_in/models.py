@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -111,6 +111,25 @@ def callables(model: PlainTransformer) -> Callables:
         return model._decode(target_ids, memory, mask, position_offset[:, None])
 
     return encode, decode
+
+
+def module_steps(
+    encode: Callable[[Tensor], Tensor],
+    decode: Callable[[Tensor, Tensor, Tensor], Tensor],
+    source: Sequence[int],
+) -> Callable[[Sequence[int]], list[float]]:
+    """Next-token log-probabilities of a module, for one source without padding."""
+    source_ids = torch.tensor([source])
+    mask = torch.zeros_like(source_ids, dtype=torch.bool)
+    with torch.no_grad():
+        memory = encode(source_ids)
+
+    @torch.no_grad()
+    def next_tokens(prefix: Sequence[int]) -> list[float]:
+        logits = decode(torch.tensor([prefix]), memory, mask)
+        return logits[0, -1].log_softmax(dim=-1).tolist()
+
+    return next_tokens
 
 
 def copier(vocab_size: int, calls: list[tuple[int, ...]]) -> Callables:

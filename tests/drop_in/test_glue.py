@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from molspec import decode
-from tests.drop_in.loops import greedy, module_steps
 from tests.drop_in.models import (
     BOS,
     EOS,
@@ -20,9 +19,11 @@ from tests.drop_in.models import (
     OffsetTransformer,
     PlainTransformer,
     callables,
+    module_steps,
     randomise,
 )
 from tests.refusals import refused
+from tests.search.plain import greedy
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
 PAIR = [[BOS, 5, 6, 7, 8, 9, 4, EOS], [BOS, 9, EOS]]
@@ -426,9 +427,9 @@ def test_annotated_functions_give_the_answers_of_their_own_loop() -> None:
     encode, decode_rows = annotated()
     found = decode((encode, decode_rows), PAIR, **IDS)
     for source, row, log_prob in zip(PAIR, found.sequences, found.log_probs, strict=True):
-        tokens, expected = greedy(module_steps(encode, decode_rows, source), BOS, EOS, 12)
-        assert row[0, : len(tokens)].tolist() == tokens
-        assert math.isclose(float(log_prob[0]), expected, abs_tol=1e-4)
+        expected = greedy(module_steps(encode, decode_rows, source), 12)
+        assert row[0, : len(expected.token_ids)].tolist() == [*expected.token_ids]
+        assert math.isclose(float(log_prob[0]), expected.log_prob, abs_tol=1e-4)
 
 
 def test_a_refused_class_comes_with_its_glue() -> None:

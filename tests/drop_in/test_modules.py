@@ -13,7 +13,6 @@ import torch
 from molspec import Hypotheses, decode
 from molspec.drafting import TreeDraft
 from molspec.text import tokenize
-from tests.drop_in.loops import Hypothesis, NextTokens, beam_search, greedy, module_steps
 from tests.drop_in.models import (
     BOS,
     EOS,
@@ -22,8 +21,10 @@ from tests.drop_in.models import (
     PlainTransformer,
     callables,
     copier,
+    module_steps,
 )
 from tests.refusals import refused
+from tests.search.plain import Hypothesis, NextLogProbs, beam_search, greedy
 
 # A warning of torch's encoder about padding.
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -38,7 +39,7 @@ def sources(count: int, vocab_size: int = 15, seed: int = 0) -> list[list[int]]:
     return [[BOS, *(rng.randrange(3, vocab_size) for _ in range(n)), EOS] for n in lengths]
 
 
-def plain_steps(model: PlainTransformer, source: list[int]) -> NextTokens:
+def plain_steps(model: PlainTransformer, source: list[int]) -> NextLogProbs:
     """Plain steps of the model: one source, no padding, no cache."""
     encode, decode_rows = callables(model.eval())
     no_offset = torch.zeros(1, dtype=torch.int64)
@@ -49,13 +50,16 @@ def check(found: Hypotheses, expected: Sequence[Sequence[Hypothesis]], atol: flo
     """Checks hypotheses and their order against the loop's, and that the tensors agree."""
     assert found.sequences.shape[:2] == (len(expected), len(expected[0]))
     for index, hypotheses in enumerate(expected):
-        for rank, (tokens, log_prob) in enumerate(hypotheses):
+        for rank, hypothesis in enumerate(hypotheses):
+            tokens = [*hypothesis.token_ids, *[EOS] * hypothesis.finished]
             length = int(found.lengths[index, rank])
             padding = [PAD] * (found.sequences.shape[2] - length)
             assert found.sequences[index, rank].tolist() == tokens + padding
             assert length == len(tokens)
-            assert bool(found.finished[index, rank]) == (tokens[-1] == EOS)
-            assert float(found.log_probs[index, rank]) == pytest.approx(log_prob, abs=atol)
+            assert bool(found.finished[index, rank]) == hypothesis.finished
+            assert float(found.log_probs[index, rank]) == pytest.approx(
+                hypothesis.log_prob, abs=atol
+            )
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
@@ -64,7 +68,7 @@ def model_and_answers(
 ) -> tuple[PlainTransformer, list[list[Hypothesis]]]:
     """A model and its answers to `sources(6)` by a plain greedy loop."""
     model = OffsetTransformer(norm_first=request.param, seed=14).double()
-    return model, [[greedy(plain_steps(model, q), BOS, EOS, 18)] for q in sources(6)]
+    return model, [[greedy(plain_steps(model, q), 18)] for q in sources(6)]
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -86,7 +90,7 @@ def test_beams_equal_a_plain_loop(kind: str, beam: str) -> None:
     model = (PlainTransformer if kind == "plain" else OffsetTransformer)(seed=14).double()
     queries = sources(4)
     found = decode(model, queries, max_length=10, n_best=4, beam=beam, batch_size=3, **IDS)
-    check(found, [beam_search(plain_steps(model, q), BOS, EOS, 10, 4) for q in queries], 1e-5)
+    check(found, [beam_search(plain_steps(model, q), 4, 10) for q in queries], 1e-5)
 
 
 def test_missing_answers_have_length_zero() -> None:
@@ -115,7 +119,7 @@ def test_drafts_save_calls_on_real_queries(
     vocabulary, queries = real_queries()
     calls: list[tuple[int, ...]] = []
     encode, decode_rows = copier(len(vocabulary), calls)
-    expected = [[greedy(module_steps(encode, decode_rows, q), BOS, EOS, 200)] for q in queries]
+    expected = [[greedy(module_steps(encode, decode_rows, q), 200)] for q in queries]
     loop_calls = len(calls)
     calls.clear()
     found = decode(

@@ -107,7 +107,8 @@ def test_lengths_up_to_the_positions_are_accepted() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_rounding_does_not_fail_the_checks(dtype: torch.dtype) -> None:
     for kind in (PlainTransformer, OffsetTransformer, LogSoftmax):
-        decode(kind(seed=14).to(dtype), SOURCES, **{**IDS, "max_length": 100})
+        found = decode(kind(seed=14).to(dtype), SOURCES, **{**IDS, "max_length": 100})
+        assert found.log_probs.dtype == torch.float64
     refused("is not causal", decode, NotCausal(seed=14).to(dtype), SOURCES, **IDS)
 
 
