@@ -1,6 +1,5 @@
 import asyncio
 import json
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
@@ -12,12 +11,15 @@ import pytest
 
 import molspec
 from molspec import PredictOptions
-from molspec.files import FORMATS, OutputContext, Query, predict, prepare_query
+from molspec.files import FORMATS, OutputContext, Query, predict
+from molspec.planners.stock import Stock
 from molspec.prediction.results import ALL_DROPPED
+from molspec.server import chemformer, service as service_module
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 from tests import tiny
+from tests.server.serving import service, serving
 
 SHORT = {"max_length": 12}
 QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
@@ -224,19 +226,10 @@ def test_a_large_body_is_refused(client: httpx.Client, chunked: bool) -> None:
 
 
 def test_a_full_queue_refuses_a_request_with_retry_after(
-    client: httpx.Client, served: Service
+    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = served.workers["retro"]
-    body = {"model": "retro", "queries": ["C" * 40] * 20, "n_best": 10, "stream": True}
-    with (
-        httpx.Client(base_url=client.base_url) as busy_client,
-        busy_client.stream("POST", "/v1/predict", json=body),
-    ):
-        worker._most_waiting = 0  # as if the queue were full
-        try:
-            refused = client.post("/v1/predict", json={"model": "retro", "queries": ["C"]})
-        finally:
-            worker._most_waiting = 100
+    monkeypatch.setattr(served.workers["retro"], "_most_waiting", 0)  # as if it were full
+    refused = client.post("/v1/predict", json={"model": "retro", "queries": ["C"]})
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) >= 1
     assert "too many queries are waiting" in refused.json()["detail"]
@@ -276,27 +269,46 @@ def test_unanswered_queries_report_the_time_limit(client: httpx.Client) -> None:
     assert results[-1]["error"] == "not answered within 0.05 s"
 
 
-def test_rdkit_work_does_not_block_the_event_loop(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Threads remove salts and write results; their time counts towards the time limit."""
-    has_begun, may_continue = Event(), Event()
+#: Work of RDKit's by its module and name, a request that needs it, and its arguments, of which some
+#: are others after the time limit.
+WORK: list[tuple[Any, str, str, Any, list[Any]]] = [
+    (service_module, "prepare_query", "v1/predict", {"queries": ["CN.Cl"]}, [True]),
+    (
+        chemformer,
+        "_spellings",
+        "chemformer-api/compound_log_likelihood?n_augments=2",
+        {"reactants": ["C", "N"], "products": ["C", "N"]},
+        [2, 1],
+    ),
+]
 
-    def prepare_slowly(query: Query, *how: bool) -> Query:
+
+@pytest.mark.parametrize(("module", "name", "path", "body", "given"), WORK)
+def test_rdkit_work_does_not_block_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, path: str, body: Any, given: list[Any]
+) -> None:
+    """Threads do it; their time counts towards the time limit."""
+    has_begun, may_continue = Event(), Event()
+    work, seen = getattr(module, name), []
+
+    def slowly(item: Any, second: Any, *others: Any) -> Any:
+        seen.append(second)
         has_begun.set()
         assert may_continue.wait(60)
-        return prepare_query(query, *how)
+        return work(item, second, *others)
 
-    monkeypatch.setattr(sys.modules[Service.__module__], "prepare_query", prepare_slowly)
-    body = {"model": "retro", "queries": ["CN.Cl"], "seconds": 0.2}
-    with ThreadPoolExecutor(1) as pool:
-        slow_request = pool.submit(client.post, "/v1/predict", json=body)
+    monkeypatch.setattr(module, name, slowly)
+    body = {"model": "retro", **body} if path.startswith("v1") else body
+    with ThreadPoolExecutor(1) as pool, serving(service(Limits(seconds=0.2))) as url:
+        slow_request = pool.submit(httpx.post, f"{url}/{path}", json=body, timeout=60)
         assert has_begun.wait(60)
-        assert client.get("/healthz", timeout=10).status_code == 200
+        assert httpx.get(f"{url}/healthz", timeout=10).status_code == 200
         time.sleep(0.3)
         may_continue.set()
-        (result,) = slow_request.result().json()["results"]
-    assert result["error"] == "not answered within 0.2 s"
+        answer = slow_request.result().json()
+    assert seen == given
+    results = answer["results"] if path.startswith("v1") else answer
+    assert [each["error"] for each in results] == ["not answered within 0.2 s"] * len(given)
 
 
 def test_the_event_loop_runs_between_two_pieces() -> None:
@@ -337,3 +349,19 @@ def test_a_model_of_aligned_text_scores_molecules(
         given = {"reactants": ["CCN"], "products": ["CCO"]}
         (item,) = client.post(f"/chemformer-api/{path}", json=given).json()
         assert item["log_likelihood"] == molecule.predictions[0].log_prob
+
+
+def test_offers_have_the_names_and_prices_of_the_stock() -> None:
+    stock = Stock(["CCO"])
+    stock.add("Nc1ccccc1", "aniline", "3 EUR/g", "Cl.Nc1ccccc1")
+    ethanol = {"name": "", "price": "", "bought": ""}
+    aniline = {"name": "aniline", "price": "3 EUR/g", "bought": "Cl.Nc1ccccc1"}
+    wrong: list[Any] = [[], ["C"] * 21, ["C" * 1001], "CCO", [1]]
+    with serving(Service({}, Limits(queries=20), stock)) as url:
+        asked = {"smiles": ["OCC", "c1ccccc1N", "CC", "C("]}
+        answer = httpx.post(f"{url}/v1/stock", json=asked).json()
+        for smiles in wrong:
+            refused = httpx.post(f"{url}/v1/stock", json={"smiles": smiles})
+            assert refused.status_code == 422
+            assert refused.json()["detail"][0]["loc"][:2] == ["body", "smiles"]
+    assert answer == {"offers": [ethanol, aniline, None, None]}
