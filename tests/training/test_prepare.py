@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from molspec.common.workers import DIED
 from molspec.text import Vocabulary, canonicalise
 from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made
-from molspec.training.prepared import EncodedPairs, Prepared, read
+from molspec.training.prepared import Prepared, read
 from molspec.training.reactions import Row, read_rows
 from tests.refusals import refused
 from tests.training.tiny import sample_reactions
@@ -39,11 +39,25 @@ def prepared(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("prepared") / "retro"
     prepare([file], folder, RETRO)
     assert not list(folder.parent.glob(".*"))
+    (folder.parent / "plain").touch()  # files have usual permissions
+    modes = {path.stat().st_mode for path in (folder.parent / "plain", *folder.iterdir())}
+    assert len(modes) == 1
     return read(folder)
 
 
-def texts(table: EncodedPairs, vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    return [(vocabulary.decode(s), vocabulary.decode(t)) for s, t in table.pairs()]
+def texts(made: Prepared) -> list[tuple[str, str]]:
+    """The training pairs."""
+    decode = made.vocabulary.decode
+    return [(decode(source), decode(target)) for source, target in made.train.pairs()]
+
+
+def made_of(folder: Path, rows: Sequence[str], task: Task, **files: Any) -> Prepared:
+    """The data of reactions, with one reaction for validation."""
+    reactions, validation = folder / "some.smi", folder / "validation.smi"
+    reactions.write_text("\n".join(rows))
+    validation.write_text("CO>>COC")
+    output = folder / f"out-{len(list(folder.iterdir()))}"
+    return prepare([reactions], output, PrepareOptions(task), validation=[validation], **files)
 
 
 def test_bad_rows_are_counted_and_listed(file: Path, tmp_path: Path) -> None:
@@ -67,72 +81,47 @@ def test_bad_rows_are_counted_and_listed(file: Path, tmp_path: Path) -> None:
 def test_reactions_that_cannot_be_aligned_are_counted(tmp_path: Path) -> None:
     mapped = "[CH3:1][OH:2]>>[CH3:1][O-:2] [CH3:12]Cl.O>>[CH3:12]O CC[Cl:3]>O>C[CH2:9]O[Cl:3]"
     unmapped = "CCCl>>CCO [CH3:1][CH2:2]Br>>CCBr.CCI CCC[F:1]>>CCC[O:11]C C[NH2:0]>>CC[NH2:0]"
-    path = tmp_path / "some.smi"
-    path.write_text("\n".join(["CCCC>>CCCCO", *mapped.split(), *unmapped.split()]))
-    validation = tmp_path / "validation.smi"
-    validation.write_text("CO>>COC")
-    made = prepare([path], tmp_path / "out", PrepareOptions("product"), validation=[validation])
-    assert made.description["rejected"] == {}
-    assert made.description["unmapped"] == 1 + len(unmapped.split())
-    assert made.description["aligned"]
-    path.write_text("CCCC>>CCCCO")
-    made = prepare([path], tmp_path / "plain", PrepareOptions("product"), validation=[validation])
-    assert not made.description["aligned"]
+    rows = ["CCCC>>CCCCO", *mapped.split(), *unmapped.split()]
+    made = made_of(tmp_path, rows, "product").description
+    assert (made["rejected"], made["aligned"]) == ({}, True)
+    assert made["unmapped"] == 1 + len(unmapped.split())
+    assert not made_of(tmp_path, rows[:1], "product").description["aligned"]
 
 
 @pytest.mark.parametrize("task", ["retro", "product"])
 def test_a_product_that_is_a_salt_is_its_molecule(tmp_path: Path, task: Task) -> None:
     """As `predict` decodes it, so that a test set's free base leaves out its salt."""
-    path, base, other = (tmp_path / name for name in ("salt.smi", "base.smi", "other.smi"))
-    path.write_text("[CH3:1][NH:2]C=O.O>>[CH3:1][NH3+:2].[Cl-]\n[CH3:1]Cl.O>>[CH3:1][O-].[Na+]\n")
-    other.write_text("CCCl>>CCO\n")
-    base.write_text("C=O.N>>CN\n")
-    made = prepare([path], tmp_path / "all", PrepareOptions(task), validation=[other])
-    pairs = texts(made.train, made.vocabulary)
+    rows = ["[CH3:1][NH:2]C=O.O>>[CH3:1][NH3+:2].[Cl-]", "[CH3:1]Cl.O>>[CH3:1][O-].[Na+]"]
+    pairs = texts(made_of(tmp_path, rows, task))
     assert {canonicalise(pair[task == "product"]) for pair in pairs} == {"CN", "CO"}
-    files: dict[str, Any] = {"validation": [other], "exclude": [base]}
-    left = prepare([path], tmp_path / "left", PrepareOptions(task), **files)
-    assert left.description["rejected"] == {"product of an excluded file": 1}
+    base = tmp_path / "base.smi"
+    base.write_text("C=O.N>>CN\n")
+    left = made_of(tmp_path, rows, task, exclude=[base]).description
+    assert left["rejected"] == {"product of an excluded file": 1}
 
 
 def test_reagents_in_targets_without_maps_are_counted(tmp_path: Path) -> None:
-    path, validation = tmp_path / "some.smi", tmp_path / "validation.smi"
     rows = ("CC(=O)O.CO>>COC(C)=O", "CC(=O)O.CO.CCN(CC)CC>>COC(C)=O", "CC(=O)O.CCO>CN>CCOC(C)=O")
     mapped = "C[C:1](=[O:3])O.[CH3:2][OH:4].CCN(CC)CC>>[CH3:2][O:4][C:1](C)=[O:3]"
-    path.write_text("\n".join([*rows, mapped]))
-    validation.write_text("CO>>COC\n")
     for task, count in (("retro", 1), ("product", 0)):
-        made = prepare([path], tmp_path / task, PrepareOptions(task), validation=[validation])
-        assert made.description["with_reagents"] == count
+        made = made_of(tmp_path, [*rows, mapped], task).description  # type: ignore[arg-type]
+        assert made["with_reagents"] == count
 
 
 def test_folder_holds_the_pairs(prepared: Prepared) -> None:
-    pairs = texts(prepared.train, prepared.vocabulary)
-    counts = prepared.description["train"]
+    """No product is in both splits."""
+    pairs, counts = texts(prepared), prepared.description["train"]
     assert len(pairs) == counts["pairs"]
     assert 2 * counts["reactions"] < counts["pairs"] <= 3 * counts["reactions"]
     assert counts["tokens"] == prepared.train.source_ids.numel() + prepared.train.target_ids.numel()
     assert prepared.vocabulary.tokens[:3] == ("<PAD>", "<BOS>", "<EOS>")
     canonical = {(canonicalise(source), canonicalise(target)) for source, target in pairs}
     assert len(canonical) == counts["reactions"]
-
-
-def test_files_of_the_folder_have_usual_permissions(tmp_path: Path, file: Path) -> None:
-    prepare([file], tmp_path / "data", PrepareOptions("retro", variants=1))
-    plain = tmp_path / "plain"
-    plain.touch()
-    modes = {path.stat().st_mode for path in (tmp_path / "data").iterdir()}
-    assert modes == {plain.stat().st_mode}
-
-
-def test_no_product_is_in_both_splits(prepared: Prepared) -> None:
-    trained, validated = (
-        {canonicalise(source) for source, _ in texts(table, prepared.vocabulary)}
-        for table in (prepared.train, prepared.validation)
-    )
-    assert trained.isdisjoint(validated)
+    validated = texts(replace(prepared, train=prepared.validation))
+    products = [{canonicalise(source) for source, _ in each} for each in (pairs, validated)]
+    assert products[0].isdisjoint(products[1])
     validation = prepared.description["validation"]
-    assert validation["pairs"] == validation["reactions"] == len(validated) > 3
+    assert validation["pairs"] == validation["reactions"] == len(products[1]) > 3
 
 
 def test_workers_do_not_change_the_result(file: Path, prepared: Prepared, tmp_path: Path) -> None:
@@ -253,13 +242,9 @@ def test_reactions_with_rare_or_unknown_tokens_are_rejected(file: Path, tmp_path
     assert rejected.count("\ttoken not in the vocabulary: '") == rejected_count
 
 
-def test_forward_task_has_reagents_in_the_source(file: Path, tmp_path: Path) -> None:
-    path = tmp_path / "lines.smi"
-    path.write_text("[CH3:1][OH:2].CC(=O)Cl>CCN(CC)CC>[CH3:1][O:2]C(C)=O\nCCO>>CC=O\nCCCO>>CCC=O\n")
-    validation = tmp_path / "validation.smi"
-    validation.write_text("CCCCO>>CCCC=O")
-    made = prepare([path], tmp_path / "out", PrepareOptions("product"), validation=[validation])
-    assert texts(made.train, made.vocabulary) == [
+def test_forward_task_has_reagents_in_the_source(tmp_path: Path) -> None:
+    mapped = "[CH3:1][OH:2].CC(=O)Cl>CCN(CC)CC>[CH3:1][O:2]C(C)=O"
+    assert texts(made_of(tmp_path, [mapped, "CCO>>CC=O", "CCCO>>CCC=O"], "product")) == [
         ("CC(=O)Cl.CCN(CC)CC.CO", "COC(C)=O"),
         ("CCO", "CC=O"),
         ("CCCO", "CCC=O"),
@@ -279,7 +264,7 @@ def test_judge_rejects_improbable_reactions(file: Path, prepared: Prepared, tmp_
     made = prepare([file], tmp_path / "out", options, vocabulary=vocabulary, judge=wise)
     before, after = (each.description for each in (prepared, made))
     assert len(judged) == before["train"]["reactions"] > 40
-    assert judged[0] == (*texts(prepared.train, prepared.vocabulary)[0], True)
+    assert judged[0] == (*texts(prepared)[0], True)
     unreadable, improbable = (len(judged) + 3) // 4, len(judged) // 4
     assert after["rejected"]["unreadable to the judge"] == unreadable
     assert after["rejected"]["more than 2 nats to the judge"] == improbable
