@@ -144,24 +144,12 @@ def test_other_prepared_data_are_never_overwritten(tmp_path: Path) -> None:
 def test_train_reads_the_output_of_the_command(data: Path, tmp_path: Path, run: Run) -> None:
     write_teacher(data, tmp_path / "teacher")
     out = tmp_path / "distilled"
-    arguments = ["distil", str(tmp_path / "teacher"), "--data", str(data), "--output", str(out)]
-    assert run(*arguments, "--pairs", "6") == 0
-    distilled = prepared.read(out)
-    assert 0 < len(distilled.train) <= 6
-    assert run(*arguments, "--pairs", "5") == 2  # the folder has 6 pairs
-    assert run("distil", "product", *arguments[2:4], "--output", str(tmp_path / "none")) == 2
-    assert (
-        run(
-            "train",
-            "--data",
-            str(out),
-            "--output",
-            str(tmp_path / "run"),
-            "--steps",
-            "1",
-        )
-        == 0
-    )
+    command = f"distil {tmp_path / 'teacher'} --data {data} --output"
+    assert run(f"{command} {out} --pairs 6") == 0
+    assert 0 < len(prepared.read(out).train) <= 6
+    assert run(f"{command} {out} --pairs 5") == 2  # the folder has 6 pairs
+    assert run(f"distil product --data {data} --output {tmp_path / 'none'}") == 2
+    assert run(f"train --data {out} --output {tmp_path / 'run'} --steps 1") == 0
 
 
 @pytest.mark.parametrize("command", ["distil", "train-heads", "train-drafter"])
@@ -173,17 +161,13 @@ def test_inputs_are_not_overwritten(data: Path, tmp_path: Path, run: Run, comman
     linked.mkdir()
     os.link(own_data / "prepared.json", linked / "prepared.json")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    cases = [
-        (own_data, output, f"MODEL {model}: expected another") for output in (model, model / "new")
-    ]
+    inside, reads = f"MODEL {model}: expected another", "it reads as --data"
+    cases = [(own_data, model, inside), (own_data, model / "new", inside)]
     if command == "distil":
-        cases += [
-            (own_data, own_data, "it reads as --data"),
-            (own_data, linked, "it reads as --data"),
-        ]
+        cases += [(own_data, own_data, reads), (own_data, linked, reads)]
     else:
-        cases += [(own_data, tmp_path, "it reads as --data"), (data, tmp_path, "it reads as MODEL")]
+        cases += [(own_data, tmp_path, reads), (data, tmp_path, "it reads as MODEL")]
     for read, output, message in cases:
-        assert run(command, str(model), "--data", str(read), "--output", str(output)) == 2
+        assert run(f"{command} {model} --data {read} --output {output}") == 2
         assert message in run.err
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

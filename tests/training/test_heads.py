@@ -115,17 +115,15 @@ def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
 
 def test_command_trains_heads(data: Path, tmp_path: Path, run: Run) -> None:
     write_teacher(data, tmp_path / "small")
-    arguments = [
-        *("train-heads", str(tmp_path / "small"), "--data", str(data), "--pairs", "8"),
-        *("--steps", "3", "--head-count", "2", "--output", str(tmp_path / "run")),
-    ]
-    assert run(*arguments) == 0
-    written = (tmp_path / "run" / "model" / "heads.safetensors").read_bytes()
-    assert run(*arguments) == 0  # a finished training is unchanged
-    assert (tmp_path / "run" / "model" / "heads.safetensors").read_bytes() == written
+    sizes = f"--data {data} --pairs 8 --steps 3 --head-count 2 --output {tmp_path}"
+    heads, written = tmp_path / "run" / "model" / "heads.safetensors", []
+    for _ in range(2):  # a finished training is unchanged
+        assert run(f"train-heads {tmp_path / 'small'} {sizes}/run") == 0
+        written.append(heads.read_bytes())
+    assert written[0] == written[1]
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="heads", max_length=9)
     assert results.statistics.drafted_tokens > 0
-    assert run(*arguments[:-1], str(tmp_path / "joint"), "--joint") == 0
+    assert run(f"train-heads {tmp_path / 'small'} {sizes}/joint --joint") == 0
     assert "it is another model" in run.out
-    assert run(*arguments[:-1], str(tmp_path / "other"), "--kind", "other") == 2
-    assert run("train-heads", "product", *arguments[2:]) == 2  # has another vocabulary
+    assert run(f"train-heads {tmp_path / 'small'} {sizes}/other --kind other") == 2
+    assert run(f"train-heads product {sizes}/other") == 2  # has another vocabulary

@@ -121,27 +121,26 @@ def test_a_time_is_a_seed(tmp_path: Path) -> None:
 
 def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Run) -> None:
     write_teacher(data, tmp_path / "small")
+    sizes = "--pairs 8 --steps 3 --k 4 --encoder-layers 1 --width 16"
 
-    def arguments(data: Path, output: str, *more: str) -> list[str]:
-        begin = ["train-drafter", str(tmp_path / "small"), "--data", str(data), "--pairs", "8"]
-        sizes = ["--steps", "3", "--k", "4", "--encoder-layers", "1", "--width", "16"]
-        return [*begin, *sizes, "--output", str(tmp_path / output), *more]
+    def trained(output: str, data: Path = data, more: str = "") -> int:
+        files = f"{tmp_path / 'small'} --data {data} --output {tmp_path / output}"
+        return run(f"train-drafter {files} {sizes} {more}")
 
-    assert run(*arguments(data, "run")) == 0
-    weights = tmp_path / "run" / "model" / "spec" / "model.safetensors"
-    written = weights.read_bytes()
-    assert run(*arguments(data, "run")) == 0  # a finished training is unchanged
-    assert weights.read_bytes() == written
-    # Data that are distilled already are used unchanged.
-    assert run(*arguments(tmp_path / "run" / "data", "again")) == 0
-    assert (tmp_path / "again" / "model" / "spec" / "model.safetensors").read_bytes() == written
+    written = []
+    # A finished training is unchanged, and data that are distilled already are used unchanged.
+    for output, source in (("run", data), ("run", data), ("again", tmp_path / "run" / "data")):
+        assert trained(output, source) == 0
+        weights = tmp_path / output / "model" / "spec" / "model.safetensors"
+        written.append(weights.read_bytes())
+    assert written[0] == written[1] == written[2]
     assert not (tmp_path / "again" / "data" / "answers.jsonl").exists()
     results = load(tmp_path / "run" / "model").predict(["CCO"], drafter="spec", max_length=9)
     assert results.statistics.drafted_tokens > 0
-    assert run(*arguments(data, "other", "--glancing", "2")) == 2
+    assert trained("other", more="--glancing 2") == 2
     # Sizes that do not fit are refused before the model answers anything.
-    assert run(*arguments(data, "wide", "--width", "15")) == 2
-    assert not (tmp_path / "wide").exists()
+    assert run(f"train-drafter {tmp_path / 'small'} --data {data} --output wide --width 15") == 2
+    assert not Path("wide").exists()
     # No engine runs the published layout.
-    assert run(*arguments(tmp_path / "run" / "data", "published", "--published")) == 0
+    assert trained("published", tmp_path / "run" / "data", "--published") == 0
     assert not (tmp_path / "published" / "model").exists()

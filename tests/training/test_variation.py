@@ -100,17 +100,16 @@ def test_both_sides_have_the_same_stereo() -> None:
 
 
 def test_the_command_prints_what_prepare_reads(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "in.rsmi").write_text(f"{AMIDE}\nCC>>CO\n{AMIDE}\n")
-    printed = []
-    for workers in ("1", "2"):
-        assert run("vary", str(tmp_path / "in.rsmi"), "--count", "3", "--workers", workers) == 0
-        out, err = run.out, run.err
-        assert err == "molspec: 6 variations of 2 of 3 reactions\n"
-        printed.append(out)
-    assert printed[0] == printed[1]
-    assert len(set(printed[0].splitlines())) == 6
-    (tmp_path / "out.rsmi").write_text(printed[0])
-    arguments = ["prepare", str(tmp_path / "out.rsmi"), "--task", "product"]
-    arguments += ["--validation-share", "0.4"]
-    assert run(*arguments, "--output", str(tmp_path / "data")) == 0
+    read, written = tmp_path / "in.rsmi", tmp_path / "out.rsmi"
+    read.write_text(f"{AMIDE}\nCC>>CO\n{AMIDE}\n")
+    printed = set()
+    for workers in (1, 2):
+        assert run(f"vary {read} --count 3 --workers {workers}") == 0
+        assert run.err == "molspec: 6 variations of 2 of 3 reactions\n"
+        printed.add(run.out)
+    (text,) = printed
+    assert len(set(text.splitlines())) == 6
+    written.write_text(text)
+    options = f"--task product --validation-share 0.4 --output {tmp_path / 'data'}"
+    assert run(f"prepare {written} {options}") == 0
     assert "not aligned" not in run.out

@@ -20,22 +20,13 @@ main()
 """
 
 
-def _train(data: Path, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def _train(data: Path, output: Path, more: str = "") -> subprocess.CompletedProcess[str]:
     sizes = output.parent / "sizes.json"
     sizes.write_text('{"model": {"d_model": 16, "head_count": 2, "feed_forward": 16}}')
-    command = [sys.executable, "-c", _BLOCKED, "train", "--data", data, "--output", output]
-    settings = [
-        "--config",
-        sizes,
-        "--steps",
-        "4",
-        "--validate-every",
-        "2",
-        "--decoded-pairs",
-        "0",
-    ]
-    arguments = [*map(str, (*command, *settings)), *more]
-    return subprocess.run(arguments, capture_output=True, text=True, check=False)
+    short = "--steps 4 --validate-every 2 --decoded-pairs 0"
+    arguments = f"train --data {data} --output {output} --config {sizes} {short} {more}".split()
+    command = [sys.executable, "-c", _BLOCKED, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_training_needs_neither(data: Path, tmp_path: Path) -> None:
