@@ -51,23 +51,12 @@ def test_an_older_rdkit_gives_the_same(expected: str, monkeypatch: pytest.Monkey
     assert [write_smiles(molecule, root) for root in roots] == texts
 
 
-@pytest.mark.parametrize(
-    ("smiles", "is_molecule"),
-    [
-        ("F[PH](F)(F)(F)(F)F", False),
-        ("FP(F)(F)(F)(F)F", False),
-        ("F[P+](F)(F)(F)F", False),
-        ("Cl[Al-](Cl)(Cl)(Cl)(Cl)Cl", False),
-        ("F[P-](F)(F)(F)(F)F", True),
-        ("F[Sb-](F)(F)(F)(F)F", True),
-        ("FP(F)(F)(F)F", True),
-        ("C[P+](C)(C)C", True),
-        ("[BiH3]", True),
-        ("C[Al-](C)(C)C", True),
-    ],
-)
-def test_valences_are_those_of_the_newest_rdkit(smiles: str, is_molecule: bool) -> None:
-    assert (canonicalise(smiles) is not None) == is_molecule
+def test_valences_are_those_of_the_newest_rdkit() -> None:
+    phosphorus = "F[PH](F)(F)(F)(F)F FP(F)(F)(F)(F)F F[P+](F)(F)(F)F"
+    for smiles in (*phosphorus.split(), "Cl[Al-](Cl)(Cl)(Cl)(Cl)Cl"):
+        assert canonicalise(smiles) is None
+    ions = "F[P-](F)(F)(F)(F)F F[Sb-](F)(F)(F)(F)F FP(F)(F)(F)F C[P+](C)(C)C [BiH3] C[Al-](C)(C)C"
+    assert None not in map(canonicalise, ions.split())
 
 
 def test_spellings_and_training_pairs_have_this_form() -> None:

@@ -36,13 +36,6 @@ def test_tokens_agree_with_the_regular_expression(text: str) -> None:
         refused(TokenizationError, f"^not SMILES: '.*' at position {gap + 1}", tokenize, text)
 
 
-def test_tokens_of_real_smiles_join_to_the_smiles() -> None:
-    assert len(SMILES) == 200
-    for smiles in SMILES:
-        assert tokenize(smiles) == PATTERN.findall(smiles)
-        assert "".join(tokenize(smiles)) == smiles
-
-
 ERRORS = {
     "CCJ": "not SMILES: 'J' at position 3",
     "C C": "not SMILES: ' ' at position 2",
