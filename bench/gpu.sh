@@ -3,6 +3,7 @@
 #
 # usage: bench/gpu.sh first [FOLDER]             checks every kernel and the laws, then measures
 #        bench/gpu.sh second [FOLDER] [PART...]  repeats failed parts; profiler, sanitizers, more
+#        bench/gpu.sh parts FOLDER PART...       parts alone, such as "cluster" or "racecheck:small"
 # FOLDER, build/gpu if not given, gets three files:
 #   summary.txt     a line for each part, ok or FAIL with the first wrong element, and a verdict
 #   results.jsonl   a line for each result, written at once
@@ -14,7 +15,7 @@
 # less of everything; molspec must be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-call=${1:?"expected first or second"}
+call=${1:?"expected first, second or parts"}
 out=$(mkdir -p "${2:-build/gpu/results}" && cd "${2:-build/gpu/results}" && pwd)
 python=${PYTHON:-python3}
 export OMP_NUM_THREADS=4

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +38,7 @@ _PARTS: dict[str, Part] = {
         for dtype in DTYPES
     },
     "cluster": checks.cluster,
+    "small-cluster": lambda place: checks.cluster(replace(place, few=True)),
     "greedy-rounds": partial(rounds.device_rounds, searches=rounds.GREEDY),
     "beam-rounds": partial(rounds.device_rounds, searches=rounds.BEAMS),
     "host-rounds": rounds.host_rounds,
@@ -47,11 +49,13 @@ _PARTS: dict[str, Part] = {
     "small-engine": rounds.small_engine,
     "small-rounds": rounds.small_rounds,
     "real": real.run,
+    "processes": real.processes,
     "times": times.run,
     "times-more": times.more,
     "host": host.run,
     "kernels": kernels.run,
     "one-round": kernels.one_round,
+    "cluster-round": kernels.cluster_round,
 }
 
 

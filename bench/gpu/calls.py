@@ -1,9 +1,10 @@
-"""`python bench/gpu/calls.py first|second FOLDER [PART...]`: what bench/gpu.sh runs.
+"""`python bench/gpu/calls.py first|second|parts FOLDER [PART...]`: what bench/gpu.sh runs.
 
 Every part is a process with a limit of time, so that an illegal address or an endless loop ends one
 part and no other. Checks run side by side; one that fails runs again under memcheck, which names
 the kernel and the address of a wrong access. Whatever is timed runs alone. Named parts are repeated
-at the begin of the second call: those that failed in the first one.
+at the begin of the second call: those that failed in the first one. TOOL:PART is a part under ncu
+or a tool of compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -34,9 +35,20 @@ _CHECKS = (
 )
 #: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
 _SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")
-#: Apart under racecheck, which needs minutes for both.
-_SMALL = ("small-engine", "small-rounds")
-_KERNELS = "regex:linear|attention|propose_tree|extend_beams|log_softmax|verify"
+#: Seconds of a part, of one under a tool, and of those that need other ones.
+_LIMIT, _LIMIT_UNDER_A_TOOL = 45, 100
+_LIMITS = {"probe": 30, "laws-bfloat16": 40, "laws-float32": 40, "real": 80, "host": 20,
+           "kernels": 30, "times-more": 90, "processes": 60, "synccheck:small": 60}  # fmt: skip
+_KERNELS = "regex:linear|attention|cluster_step|propose_tree|extend_beams|log_softmax|verify"
+#: For our kernels alone; torch's memory is not cached then.
+_SANITIZER = (
+    "compute-sanitizer --report-api-errors no --kernel-regex kns=molspec --error-exitcode 1"
+)
+_NCU = (
+    "ncu --profile-from-start off --clock-control none --csv --page raw --launch-count 90 "
+    "--section LaunchStats --section WarpStateStats --section SpeedOfLight "
+    f"--kernel-name-base function --kernel-name {_KERNELS}"
+)
 
 
 @dataclass
@@ -49,6 +61,19 @@ class Step:
     more: dict[str, str] = field(default_factory=dict)  # of the environment
     under: tuple[str, ...] = ()  # a tool that runs the part
     part: str = ""  # if not the name
+    needs: str = ""  # a program
+
+    @staticmethod
+    def of(name: str, **more: str) -> Step:
+        """The step of a part, or of TOOL:PART."""
+        tool, _, part = name.rpartition(":")
+        if not tool:
+            return Step(name, _LIMITS.get(name, _LIMIT), more=more)
+        under = tuple((_NCU if tool == "ncu" else f"{_SANITIZER} --tool {tool}").split())
+        if tool != "ncu":
+            more["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+        limit = _LIMITS.get(name, _LIMIT_UNDER_A_TOOL)
+        return Step(name, limit, more=more, under=under, part=part, needs=under[0])
 
 
 class Call:
@@ -78,17 +103,19 @@ class Call:
         self.skipped.append(name)
         self.tell(f"skip  {name}: {why}")
 
-    def run(self, *steps: Step, tool: str = "") -> bool:
+    def run(self, *steps: Step) -> bool:
         """Run steps side by side; whether all have passed.
 
-        tool: without it they are left out. A stand-in runs their parts alone.
+        Those whose tool is missing are left out; a stand-in runs their parts alone.
         """
-        if tool and not shutil.which(tool):
-            if self.stand_in:
-                return self.run(*(replace(step, under=()) for step in steps if step.under))
-            for step in steps:
-                self.skip(step.name, f"no {tool} here")
-            return True
+        given, steps = steps, ()
+        for step in given:
+            if not step.needs or shutil.which(step.needs):
+                steps += (step,)
+            elif self.stand_in:
+                steps += (replace(step, under=()),) if step.under else ()
+            else:
+                self.skip(step.name, f"no {step.needs} here")
         begin, left = time.monotonic(), self._end - time.monotonic()
         running = []
         for step in steps:
@@ -170,18 +197,14 @@ def _reasons(log: str) -> list[str]:
 
 
 def _checks(names: Sequence[str]) -> list[Step]:
-    return [Step(name, 45, more={"OMP_NUM_THREADS": "1"}) for name in names]
+    return [Step.of(name, OMP_NUM_THREADS="1") for name in names]
 
 
-def _sanitized(tool: str, name: str, limit: float, part: str) -> Step:
-    """A part under compute-sanitizer, for our kernels alone, without torch's cached memory."""
-    ours = ("--report-api-errors", "no", "--kernel-regex", "kns=molspec", "--error-exitcode", "1")
-    under = ("compute-sanitizer", "--tool", tool, *ours)
-    return Step(name, limit, more={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, under=under, part=part)
-
-
-def _memchecks(names: Sequence[str], limit: float) -> list[Step]:
-    return [_sanitized("memcheck", f"memcheck-{name}", limit, name) for name in names]
+def parts(call: Call, names: Sequence[str]) -> None:
+    """The named parts, one after the other; those that failed again under memcheck."""
+    for name in names:
+        call.run(Step.of(name))
+    call.run(*(Step.of(f"memcheck:{name}") for name in call.failed if ":" not in name))
 
 
 def first(call: Call, names: Sequence[str]) -> None:
@@ -189,44 +212,33 @@ def first(call: Call, names: Sequence[str]) -> None:
     del names
     import_it = "import torch, molspec; print(torch.__version__, torch.cuda.is_available())"
     machine = f"nvidia-smi; nvcc --version; '{sys.executable}' -c '{import_it}'"
-    call.run(Step("machine", 40, ("bash", "-c", machine)), tool="nvidia-smi")
-    right = call.run(Step("probe", 30))
+    call.run(Step("machine", 40, ("bash", "-c", machine), needs="nvidia-smi"))
+    right = call.run(Step.of("probe"))
     right &= call.run(*_checks(_CHECKS))
     right &= call.run(*_checks(_SEARCHES))
     right &= call.run(*_checks(["modules"]))
-    if not right:
-        call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
-    right &= call.run(Step("laws-bfloat16", 40))
-    if right:
-        call.run(Step("real", 80))
-        call.run(Step("times", 45))
-        call.run(Step("host", 20))
-        call.run(Step("kernels", 30))
-    else:
-        for name in ("real", "times", "host", "kernels"):
+    call.run(*(Step.of(f"memcheck:{name}") for name in call.failed))
+    right &= call.run(Step.of("laws-bfloat16"))
+    for name in ("real", "times", "host", "kernels"):
+        if right:
+            call.run(Step.of(name))
+        else:
             call.skip(name, "a check failed: see above")
-    call.run(Step("laws-float32", 40))
+    call.run(Step.of("laws-float32"))
 
 
 def second(call: Call, names: Sequence[str]) -> None:
     """What failed, again; what lies behind the times; larger shapes; sanitizers."""
-    for name in names:
-        call.run(Step(name, 45))
-    call.run(*_memchecks(call.failed, 60), tool="compute-sanitizer")
-    ncu = "ncu --profile-from-start off --clock-control none --csv --page raw --launch-count 90"
-    sections = ("LaunchStats", "WarpStateStats", "SpeedOfLight")
-    asked = [word for section in sections for word in ("--section", section)]
-    under = (*ncu.split(), *asked, "--kernel-name-base", "function", "--kernel-name", _KERNELS)
-    call.run(Step("ncu", 50, under=under, part="one-round"), tool="ncu")
-    tools = [_sanitized("memcheck", "memcheck", 100, "small")]
-    tools += [_sanitized("racecheck", f"racecheck-{part}", 100, part) for part in _SMALL]
-    call.run(*tools, tool="compute-sanitizer")
-    call.run(Step("times-more", 90))
-    call.run(_sanitized("synccheck", "synccheck", 60, "small"), tool="compute-sanitizer")
+    parts(call, names)
+    call.run(Step.of("ncu:one-round"))
+    small = "memcheck:small", "racecheck:small-engine", "racecheck:small-rounds"
+    call.run(*map(Step.of, small))  # racecheck would need minutes for both parts together
+    call.run(Step.of("times-more"))
+    call.run(Step.of("synccheck:small"))
 
 
 #: The calls, and the seconds of each.
-_CALLS = {"first": (first, 240), "second": (second, 290)}
+_CALLS = {"first": (first, 240), "second": (second, 290), "parts": (parts, 240)}
 
 
 def main() -> int:
@@ -234,7 +246,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/gpu.sh", description=__doc__)
     parser.add_argument("call", choices=_CALLS)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("part", nargs="*", help="to repeat at the begin of the second call")
+    parser.add_argument("part", nargs="*", help="to run, in the second call first")
     arguments = parser.parse_args()
     work, seconds = _CALLS[arguments.call]
     folder = arguments.folder.resolve()

@@ -13,6 +13,7 @@ from clock import busy_seconds, spin, wall_seconds
 from place import Place, Row
 
 from molspec.prediction.model import Model
+from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Results
 from molspec.text import smiles as text
 
@@ -88,6 +89,24 @@ def cases(
                 yield {**row, "dtype": dtype, **times}
         except Exception as error:
             yield {**row, "ok": False, "error": f"{type(error).__name__}: {error}"[:400]}
+
+
+def processes(place: Place) -> Iterator[Row]:
+    """Queries a second of processes that share the device, once all are at work.
+
+    One process comes last: with it this one uses the device, which it may not before it forks.
+    """
+    for workers, batch_size in ((2, 2), (1, 2)) if place.few else ((8, 256), (4, 256), (1, 1024)):
+        model = place.model(subject.checkpoint("product", place.few)[0], "bfloat16")
+        queries = subject.queries("product", place.few, 16 if place.few else 16_384)
+        more: Options = {**PLAIN, "batch_size": batch_size, **subject.limits(place.few)}
+        options = PredictOptions(canonical_queries=False, **more)
+        answers = model.predict_stream(queries, options, processes=workers)
+        ends = [perf_counter() for result in answers if not result.error]
+        half = len(ends) // 2
+        row: Row = {"processes": workers, "batch_size": batch_size, "answers": len(ends)}
+        row["queries_a_second"] = (len(ends) - half) / (ends[-1] - ends[half - 1])
+        yield {**row, "ok": len(ends) == len(queries)}
 
 
 def _timed(

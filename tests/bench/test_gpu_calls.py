@@ -16,7 +16,7 @@ GPU = ROOT / "bench" / "gpu"
 
 
 @pytest.mark.parametrize(
-    "part", ["probe", "laws-float32", "small", "real", "times", "host", "kernels"]
+    "part", ["probe", "laws-float32", "small", "real", "processes", "times", "host", "kernels"]
 )
 def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
@@ -53,7 +53,7 @@ def test_a_failed_part_is_named_and_the_others_run(calls: ModuleType, tmp_path: 
         calls.Step("endless", 1, ("sleep", "60")),
         calls.Step("also good", 20, ("true",)),
     )
-    assert call.run(calls.Step("absent", 20, ("true",)), tool="no-such-tool-here")
+    assert call.run(calls.Step("absent", 20, ("true",), needs="no-such-tool-here"))
     assert call.end() == 1
     summary = (tmp_path / "summary.txt").read_text().splitlines()
     assert summary[-1] == ("VERDICT: FAILED: wrong killed endless (2 passed, 3 failed, 1 left out)")
@@ -90,10 +90,11 @@ def test_a_stand_in_runs_the_parts_of_missing_tools(
 ) -> None:
     monkeypatch.setenv("STAND_IN", "1")
     call = calls.Call(tmp_path, 60)
-    part = calls.Step("part", 20, ("true",), under=("no-such-tool-here",))
-    assert call.run(part, calls.Step("the tool", 20, ("false",)), tool="no-such-tool-here")
+    steps = {under: calls.Step(f"part {under}", 20, ("true",), under=under, needs="no-such-tool")
+             for under in ((), ("no-such-tool",))}  # fmt: skip
+    assert call.run(*steps.values())
     assert call.end() == 0
-    assert call.passed == ["part"]
+    assert call.passed == ["part ('no-such-tool',)"]
 
 
 def test_parts_without_time_are_left_out(calls: ModuleType, tmp_path: Path) -> None:
