@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import subject
@@ -19,20 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from molspec.checkpoints import Checkpoint
 from molspec.engine.cuda.session import CudaSession
-from molspec.model.positions import rotations
 
 #: Queries and nodes of steps.
 Shapes = tuple[tuple[int, int], ...]
 _OF_ONE: Shapes = tuple((1, count) for count in (1, 8, 16, 32, 64, 128, 512))
 _OF_MANY: Shapes = ((1, 16), (1, 32), (16, 16), (128, 128), (512, 512))
-
-
-def _rotary(plain: Checkpoint) -> Checkpoint:
-    """The same sizes with positions that rotate queries and keys; its answers mean nothing."""
-    spec = replace(plain.spec, positions="none", rotary_columns=plain.spec.head_dim)
-    table = rotations(spec.max_positions, plain.spec.head_dim)
-    weights = {name: plain.weights[name] for name in spec.weight_shapes() if name != "rotary"}
-    return replace(plain, spec=spec, weights={**weights, "rotary": table})
 
 
 def _steps(
@@ -98,39 +87,6 @@ def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row
             }
 
 
-def _padded_operators(place: Place) -> Iterator[Row]:
-    """The operators of padded batches, as `molspec.decode` of a module would call them."""
-    generator = torch.Generator().manual_seed(1)
-
-    def draw(*shape: int, high: int = 50) -> Tensor:
-        return torch.randint(0, high, shape, generator=generator).to(place.tensors)
-
-    drafts, length, width = 23, 10, 60
-    for queries in (1, 8, 32)[: 1 if place.few else None]:
-        for hypotheses in (1, 5, 10)[: 1 if place.few else None]:
-            rows = queries * hypotheses
-            lengths = torch.full((rows,), width)
-            calls: dict[str, tuple[Any, ...]] = {
-                "left_pad": (draw(rows * width), lengths.to(place.tensors), 0),
-                "expand_drafts": (
-                    draw(rows, width),
-                    draw(rows),
-                    draw(rows, high=queries),
-                    draw(queries, drafts, length),
-                ),
-                "acceptance_length": (
-                    draw(rows * drafts, length),
-                    draw(rows * drafts, high=length + 1),
-                    draw(rows * drafts, length),
-                ),
-            }
-            row: Row = {"what": "padded operators", "queries": queries, "hypotheses": hypotheses}
-            for name, arguments in calls.items():
-                call = partial(getattr(place.ops, name), *arguments)
-                row[f"{name}_microseconds"] = 1e6 * wall_seconds(place, call, 30)
-            yield row
-
-
 def _guarded(what: str, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows; an error ends these and no later ones."""
     try:
@@ -160,7 +116,6 @@ def run(place: Place) -> Iterator[Row]:
             "steps": _steps(place, "bfloat16", product),
             "steps of many": of_many(),
             "steps by clusters": _by_clusters(of_many()),
-            "padded operators": _padded_operators(place),
             "baselines": _baselines(place, "bfloat16", (1, 32)),
         },
     )
@@ -186,7 +141,6 @@ def more(place: Place) -> Iterator[Row]:
         {
             "retro, 25": cases(place, "bfloat16", _LARGE[:most]),
             "steps, wide": _steps(place, "bfloat16", subject.padded(product)),
-            "steps, rotary": _steps(place, "bfloat16", _rotary(product)),
             "steps, float32": _steps(place, "float32", product),
             "queries, float32": cases(place, "float32", _EXACT[:most]),
             "baselines": _baselines(place, "bfloat16", (8, 128)),
