@@ -15,7 +15,7 @@ from tests.refusals import refused
 pytest.importorskip("transformers")
 
 from tests.checkpoints import test_pieces
-from tests.checkpoints.opennmt_model import stand_in
+from tests.checkpoints.stored import stand_in
 from tests.drop_in import hugging_face_models as models
 
 QUERIES = test_pieces.QUERIES

@@ -18,7 +18,8 @@ def twin_logits(checkpoint: Checkpoint, source_ids: Tensor, target_ids: Tensor) 
 
 def twin_log_probs(checkpoint: Checkpoint, source: str, target: str) -> Tensor:
     """Log-probabilities [1 + token, vocab] after BOS and each token of `target`."""
-    vocabulary = checkpoint.vocabulary
-    source_ids = torch.tensor([vocabulary.encode(source)])
+    vocabulary, spec = checkpoint.vocabulary, checkpoint.spec
+    begin, end = [vocabulary.bos_id] * spec.source_bos, [vocabulary.eos_id] * spec.source_eos
+    source_ids = torch.tensor([[*begin, *vocabulary.encode(source), *end]])
     target_ids = torch.tensor([[vocabulary.bos_id, *vocabulary.encode(target)]])
     return twin_logits(checkpoint, source_ids, target_ids).log_softmax(-1)[0]

@@ -11,15 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError, read, write
 from molspec.checkpoints.inert_pickle import load
 from molspec.prediction.model import Model
 from tests import tiny
-from tests.checkpoints.chemformer_model import VOCABULARIES, Chemformer, store as store_chemformer
-from tests.checkpoints.opennmt_model import OpenNMT, store as store_opennmt
+from tests.checkpoints import stored
 from tests.checkpoints.paper_model import PaperModel, store as store_paper
 from tests.fuzz.draw import Draw
 
@@ -27,8 +25,6 @@ os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
 _FOLDER = TemporaryDirectory()
 _TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", *tiny.TOKENS[4:])
-
-_VOCABULARY = "bart_vocab.json"
 
 #: Files of a folder: bytes, or an object for torch.save to write.
 _Files = dict[str, Any]
@@ -61,7 +57,7 @@ def checkpoints(draw: Draw) -> None:
         assert str(error)
         return
     drafters = {"heads": checkpoint.heads, "spec": checkpoint.spec_drafter}
-    for drafter in ("tree", *(name for name, stored in drafters.items() if stored is not None)):
+    for drafter in ("tree", *(name for name, own in drafters.items() if own is not None)):
         model.predict(["CO"], max_length=2, drafter=drafter)
 
 
@@ -126,26 +122,22 @@ def _lightning() -> _Files:
 
 
 def _chemformer() -> _Files:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        stored = store_chemformer(Chemformer(), monkeypatch)
-    sizes = stored["hyper_parameters"].items()
+    content, name = stored.content("chemformer"), "bart_vocab.json"
+    sizes = content["hyper_parameters"].items()
     plain = {name: value for name, value in sizes if isinstance(value, int | str)}
-    file = {"state_dict": dict(stored["state_dict"]), "hyper_parameters": plain}
-    return {"model.ckpt": file, _VOCABULARY: VOCABULARIES[_VOCABULARY].encode()}
+    file = {"state_dict": dict(content["state_dict"]), "hyper_parameters": plain}
+    return {"model.ckpt": file, name: (stored.FOLDER / "chemformer" / name).read_bytes()}
 
 
 def _opennmt(version: str) -> _Files:
-    stream = io.BytesIO()
-    with pytest.MonkeyPatch.context() as monkeypatch:  # its classes exist only while it is written
-        torch.save(store_opennmt(OpenNMT(version, shared=True), monkeypatch), stream)
-    return {"model_step_1.pt": stream.getvalue()}
+    file = stored.file_of(stored.FOLDER / f"opennmt-{version}")
+    return {file.name: file.read_bytes()}
 
 
 def _opennmt_values() -> _Files:
-    """Version 3.5 with options as a mapping, so that every value can be changed."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        stored = store_opennmt(OpenNMT("3.5", shared=True), monkeypatch)
-    return {"model_step_1.pt": {**stored, "model": dict(stored["model"])}}
+    """Version 3.5, so that every value can be changed."""
+    content = stored.content("opennmt-3.5")
+    return {"model_step_1.pt": {**content, "model": dict(content["model"])}}
 
 
 def _hugging_face(kind: str, vocabulary: str) -> _Files:
