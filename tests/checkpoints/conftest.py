@@ -1,14 +1,9 @@
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
-from tests.checkpoints.paper_model import PaperModel, store
 
 TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", "C", "O", "c")
 
@@ -36,24 +31,3 @@ def checkpoint(spec: ModelSpec, vocabulary: Vocabulary) -> Checkpoint:
     generator = torch.Generator().manual_seed(1)
     weights = {n: torch.randn(s, generator=generator) for n, s in spec.weight_shapes().items()}
     return Checkpoint(spec, weights, vocabulary, ngram=b"\0\1counts", card="# A card\n")
-
-
-@pytest.fixture
-def stored(spec: ModelSpec) -> dict[str, Any]:
-    """The content of the paper's Lightning checkpoint, with the fields that Lightning adds."""
-    return store(PaperModel(spec))
-
-
-@pytest.fixture
-def save_lightning(tmp_path: Path) -> Callable[[Any], Path]:
-    """Writes a folder with model.ckpt and vocab.json, and returns its path."""
-
-    def save(stored: Any) -> Path:
-        folder = tmp_path / "lightning"
-        folder.mkdir(exist_ok=True)
-        torch.save(stored, folder / "model.ckpt")
-        pairs = ", ".join(f'"{index}": "{token}"' for index, token in enumerate(TOKENS))
-        (folder / "vocab.json").write_text(f"{{{pairs}}}")
-        return folder
-
-    return save

@@ -1,7 +1,7 @@
 """Checkpoints of other libraries in tests/data, and the log-probs that their models gave.
 
-They were written by tiny copies of the libraries' models (those of commit 84c60175, in
-tests/checkpoints/opennmt_model.py and chemformer_model.py); `nox -s opennmt` compares with OpenNMT
+They were written by tiny copies of the libraries' models (tests/checkpoints/opennmt_model.py,
+chemformer_model.py and paper_model.py of commit 84c60175); `nox -s opennmt` compares with OpenNMT
 itself.
 """
 

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -6,12 +5,13 @@ import pytest
 import torch
 
 from molspec.checkpoints import CheckpointError, convert, read
+from tests.checkpoints import stored
 from tests.refusals import refused
 
 
 @pytest.fixture
-def source(stored: dict[str, Any], save_lightning: Callable[[Any], Path]) -> Path:
-    return save_lightning(stored)
+def source(tmp_path: Path) -> Path:
+    return stored.copy("lightning", tmp_path / "lightning").parent
 
 
 @pytest.mark.parametrize("dtype", [None, "float16"])

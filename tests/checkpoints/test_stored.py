@@ -8,9 +8,17 @@ from molspec.checkpoints import read
 from tests.checkpoints.stored import FOLDER, file_of
 from tests.checkpoints.twin import twin_log_probs
 
+#: A source and a target by the library; "lightning" is the model of Andronov et al.
+TEXTS = {
+    "chemformer": ("Cc1O(N)", "N(Cc)O"),
+    "lightning": ("COcC", "OCc"),
+    "opennmt": ("CcON1()", "cC1(O)"),
+}
 #: The tokens that the target has, whether the source has the same, and the positions.
 SIZES = {
     "chemformer": (14, True, 40),
+    "lightning": (7, True, 512),
+    "lightning-separate": (7, False, 512),
     "opennmt-0.4.1": (12, True, 1024),
     "opennmt-2.3": (12, False, 1024),
     "opennmt-3.5": (12, True, 1024),
@@ -23,8 +31,7 @@ SIZES = {
 def test_log_probs_are_those_of_the_library(name: str) -> None:
     checkpoint = read(file_of(FOLDER / name))
     expected = load_file(FOLDER / name / "expected.safetensors")["log_probs"]
-    texts = ("Cc1O(N)", "N(Cc)O") if name == "chemformer" else ("CcON1()", "cC1(O)")
-    actual = twin_log_probs(checkpoint, *texts)
+    actual = twin_log_probs(checkpoint, *TEXTS[name.partition("-")[0]])
     count, shared, positions = SIZES[name]
     assert expected.shape[1] == count
     torch.testing.assert_close(actual[:, :count], expected, atol=1e-4, rtol=1e-5)

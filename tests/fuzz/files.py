@@ -18,14 +18,11 @@ from molspec.checkpoints.inert_pickle import load
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.checkpoints import stored
-from tests.checkpoints.paper_model import PaperModel, store as store_paper
 from tests.fuzz.draw import Draw
 
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
 _FOLDER = TemporaryDirectory()
-_TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", *tiny.TOKENS[4:])
-
 #: Files of a folder: bytes, or an object for torch.save to write.
 _Files = dict[str, Any]
 
@@ -117,8 +114,8 @@ def _molspec_without_fingerprint() -> _Files:
 
 
 def _lightning() -> _Files:
-    pairs = ", ".join(f'"{index}": "{token}"' for index, token in enumerate(_TOKENS))
-    return {"model.ckpt": store_paper(PaperModel(tiny.SPEC)), "vocab.json": f"{{{pairs}}}".encode()}
+    vocabulary = (stored.FOLDER / "lightning/vocab.json").read_bytes()
+    return {"model.ckpt": stored.content("lightning"), "vocab.json": vocabulary}
 
 
 def _chemformer() -> _Files:
