@@ -119,21 +119,6 @@ def test_two_queries_that_are_ahead_cost_the_others_little() -> None:
     assert alone.columns < drafted.columns < 1.05 * alone.columns
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@pytest.mark.parametrize(
-    "options",
-    [{"verification": "relaxed", "tau": 2.0}, {"verification": "rejection", "samples": 2}],
-)
-def test_drafts_that_decide_answers_do_not_depend_on_other_queries(options: dict[str, Any]) -> None:
-    model = PlainTransformer(vocab_size=40, seed=3)
-    sources = torch.randint(3, 40, (8, 50), generator=torch.Generator().manual_seed(1))
-    together = decode(model, sources, **IDS, **options, batch_size=8)
-    for row, source in enumerate(sources):
-        alone = decode(model, source[None], **IDS, **options, batch_size=1)
-        length = int(alone.lengths.max())
-        assert torch.equal(together.sequences[row, :, :length], alone.sequences[0])
-
-
 @pytest.mark.parametrize("count", [1, 8, 32])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_random_weights_cost_hardly_more_than_the_plain_loop(count: int) -> None:

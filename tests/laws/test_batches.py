@@ -50,7 +50,7 @@ def test_batches_order_and_threads_change_no_answer(
                 assert result == expected[query], (query, batch_size, count)
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam of 3", "samples"])
+@pytest.mark.parametrize("search", ["greedy", "beam of 3", "samples", "relaxed", "rejection"])
 def test_a_batch_of_a_module_changes_no_answer(answers: Answers, search: str) -> None:
     module = answers.model("module")
     for batch_size in (2, 3):

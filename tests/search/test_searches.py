@@ -15,11 +15,21 @@ MAX_LENGTH = 40
 SHORT = tiny.QUERIES[:-1]
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16", "ensemble"])
+@pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest) -> Model:
-    if request.param == "ensemble":
+    """A model in float32, unless a test names another dtype or an ensemble."""
+    kind = getattr(request, "param", "float32")
+    if kind == "ensemble":
         return Model(tiny.checkpoint(), others=tiny.others())
-    return tiny.model(dtype=request.param)
+    return tiny.model(dtype=kind)
+
+
+#: Models and beam sizes: a search does not know its model.
+SIZES = (
+    *(("float32", size) for size in (1, 2, 5, 20)),
+    *(("bfloat16", 3), ("ensemble", 3)),
+)
+sized = pytest.mark.parametrize(("model", "beam_size"), SIZES, indirect=["model"])
 
 
 @cache
@@ -27,6 +37,7 @@ def next_log_probs(model: Model, query: str) -> plain.NextLogProbs:
     return plain.model_of(model.engine, tiny.VOCABULARY.encode(query))
 
 
+@pytest.mark.parametrize("model", ["float32", "bfloat16", "ensemble"], indirect=True)
 def test_greedy_equals_the_argmax(model: Model) -> None:
     results = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
     for query, result in zip(SHORT, results, strict=True):
@@ -35,7 +46,7 @@ def test_greedy_equals_the_argmax(model: Model) -> None:
     assert len({result.predictions[0].smiles for result in results}) > 3
 
 
-@pytest.mark.parametrize("beam_size", [1, 2, 5, 20])
+@sized
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
 @pytest.mark.parametrize("finished", ["beam", "separate"])
 def test_standard_and_exact_beams_equal_plain_beam_search(
@@ -56,7 +67,7 @@ def test_standard_and_exact_beams_equal_plain_beam_search(
         assert list(map(answers, results)) == expected
 
 
-@pytest.mark.parametrize("beam_size", [1, 3, 20])
+@sized
 @pytest.mark.parametrize(
     "windows",
     [
