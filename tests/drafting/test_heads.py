@@ -9,7 +9,6 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.drafting import ModelDraft
-from molspec.prediction.model import Model
 from tests import tiny
 from tests.drafting.drafters import ReadsHiddenStates
 
@@ -40,16 +39,6 @@ def ids(queries: Sequence[str]) -> list[list[int]]:
 
 
 SPECIAL = {f"{kind}_id": getattr(tiny.VOCABULARY, f"{kind}_id") for kind in ("bos", "eos", "pad")}
-
-
-def test_decode_uses_heads_of_model() -> None:
-    model = Model(tiny.with_heads())
-    plain, found = (
-        molspec.decode(model, ids(tiny.QUERIES), max_length=30, drafter=drafter, **SPECIAL)
-        for drafter in ("none", "heads")
-    )
-    assert torch.equal(found.sequences, plain.sequences)
-    assert torch.equal(found.log_probs, plain.log_probs)
 
 
 def test_callables_have_no_heads_or_hidden_states() -> None:

@@ -16,7 +16,6 @@ from molspec.engine.cpu.engine import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
-from tests import tiny
 from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer, check_answers
 from tests.engine.models import random_weights, spec_of
 from tests.refusals import refused
@@ -84,36 +83,6 @@ def test_compile_reads_the_training_twin(convention: str) -> None:
     twin = Transformer(spec)
     twin.load_state_dict(random_weights(spec))
     assert check(twin).spec == spec
-
-
-@pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"n_best": 3}, {"n_best": 6}])
-def test_decode_drafts_as_predict_does(options: dict[str, Any]) -> None:
-    queries = ["CC(=O)NC1CCC1", "c1ccccc1OCC(=O)N"]
-    model = tiny.model()
-    ids = {"bos_id": 1, "eos_id": 2, "pad_id": 0}
-    sources = [model.reader.source(query).encoder_ids for query in queries]
-    for decoding_model, tokens in ((model, None), (model.engine, model.vocabulary.tokens)):
-        decoded = decode(decoding_model, sources, max_length=30, tokens=tokens, **ids, **options)
-        expected = model.predict(queries, max_length=30, **options).statistics
-        for name in ("decoder_calls", "nodes", "drafted_tokens", "accepted_tokens"):
-            assert getattr(decoded.statistics, name) == getattr(expected, name)
-
-
-def test_a_loaded_model_drafts_with_its_n_gram_model() -> None:
-    query = "CC(=O)Cl.Nc1ccccc1"
-    model = load("product")
-    vocabulary = model.vocabulary
-    ids = {"pad_id": vocabulary.pad_id, "bos_id": vocabulary.bos_id, "eos_id": vocabulary.eos_id}
-    source = model.reader.source(query, canonical=True).encoder_ids
-    decoded = decode(model, [source], max_length=100, **ids)
-    without_ngram = decode(model.engine, [source], max_length=100, tokens=vocabulary.tokens, **ids)
-    assert torch.equal(decoded.sequences, without_ngram.sequences)
-    predicted = model.predict([query], max_length=100).statistics
-    assert (
-        decoded.statistics.decoder_calls
-        == predicted.decoder_calls
-        < without_ngram.statistics.decoder_calls
-    )
 
 
 def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:

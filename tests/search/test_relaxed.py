@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-import molspec
 from molspec.decoding import DraftTree
 from molspec.drafting import TreeDraft
 from molspec.prediction.model import Model
@@ -110,11 +109,3 @@ def test_judge_decides_which_drafts_are_accepted(model: Model) -> None:
             ["CC(=O)O"], drafter=Scripted(model, log_prob), judge=judge, beta=9, tau=15.0, **RELAXED
         )
         assert ((results[0].predictions[0].tolerated or 0) > 0) == accepted
-
-
-def test_decode_returns_the_tolerated_count(model: Model, small: Any) -> None:
-    ids = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC(=O)O"), EOS]
-    special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
-    found = molspec.decode(model, [ids], **special, drafter=small, beta=5, tau=3.0, **RELAXED)
-    answer = model.predict(["CC(=O)O"], drafter=small, beta=5, tau=3.0, **RELAXED)[0]
-    assert int(found.tolerated[0, 0]) == answer.predictions[0].tolerated

@@ -6,9 +6,7 @@ Also behind a prefix, whose tokens have theirs too.
 from typing import Any
 
 import pytest
-import torch
 
-import molspec
 from molspec.drafting import LookAhead, WindowDrafts
 from molspec.prediction.model import Model
 from molspec.prediction.results import Prediction, Results, merge_duplicates
@@ -100,20 +98,3 @@ def test_merged_answers_have_those_of_the_likeliest_spelling() -> None:
     ]
     (merged,) = merge_duplicates([spellings])
     assert (merged.smiles, merged.token_log_probs) == ("CCO", (-0.25, -0.75))
-
-
-def test_decode_returns_them(model: Model) -> None:
-    ids = [[tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode(query), EOS] for query in SHORT]
-    special = {"pad_id": tiny.VOCABULARY.pad_id, "bos_id": tiny.VOCABULARY.bos_id, "eos_id": EOS}
-    found = molspec.decode(model, ids, **special, max_length=20, n_best=2, token_log_probs=True)
-    without = molspec.decode(model, ids, **special, max_length=20, n_best=2)
-    results = model.predict(SHORT, 2, max_length=20, token_log_probs=True)
-    assert without.token_log_probs.isnan().all()
-    assert found.token_log_probs.shape == found.sequences.shape
-    for row, result in enumerate(results):
-        for rank, answer in enumerate(result.predictions):
-            length = int(found.lengths[row, rank])
-            values = found.token_log_probs[row, rank]
-            assert tuple(values[:length].tolist()) == answer.token_log_probs
-            assert values[length:].isnan().all()
-    assert torch.equal(found.sequences, without.sequences)
