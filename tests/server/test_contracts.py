@@ -1,8 +1,7 @@
-"""Requests byte for byte as other tools' clients send them."""
+"""Requests with the paths and bodies of other tools' clients."""
 
 import json
 import math
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,15 +14,6 @@ from molspec.server.service import Service
 from molspec.text import canonicalise, other_spellings
 from tests.server.serving import SHORT, service, serving
 
-#: As requests 2.32 writes it, for AiZynthFinder's ChemformerBasedExpansionStrategy
-#: (`requests.post(url, json=[...], params={"n_beams": 10})`) and for ASKCOS' wrappers
-#: (`session.post(f"{url}/{model_name}", json=..., timeout=10)`).
-_HEAD = (
-    "POST {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: python-requests/2.32.5\r\n"
-    "Accept-Encoding: gzip, deflate\r\nAccept: */*\r\nConnection: keep-alive\r\n"
-    "Content-Length: {length}\r\nContent-Type: application/json\r\n\r\n"
-)
-
 
 class ASKCOSResult(BaseModel):
     """A result as ASKCOS' own wrapper reads it."""
@@ -32,32 +22,18 @@ class ASKCOSResult(BaseModel):
     scores: list[float]
 
 
-def send(url: str, path: str, body: str) -> Any:
-    host = url.removeprefix("http://")
-    name, _, port = host.partition(":")
-    with socket.create_connection((name, int(port)), timeout=60) as connection:
-        head = _HEAD.format(path=path, host=host, length=len(body))
-        connection.sendall((head + body).encode())
-        received = b""
-        while b"\r\n\r\n" not in received:
-            received += connection.recv(65536)
-        head_received, _, rest = received.partition(b"\r\n\r\n")
-        assert head_received.startswith(b"HTTP/1.1 200 OK"), received
-        _, _, length_text = head_received.lower().partition(b"content-length:")
-        length = int(length_text.split()[0])
-        while len(rest) < length:
-            rest += connection.recv(65536)
-    return json.loads(rest)
-
-
 def expected(served: Service, name: str, query: str, n_best: int) -> tuple[list[str], list[float]]:
     (result,) = served.workers[name].model.predict([query], n_best=n_best)
     answers = [prediction for prediction in result.predictions if prediction.finished]
     return [answer.smiles for answer in answers], [answer.log_prob for answer in answers]
 
 
-def test_chemformer_answers_a_request_of_aizynthfinder(url: str, served: Service) -> None:
-    items = send(url, "/chemformer-api/predict?n_beams=4", '["CCO", "C(", "CC(=O)O"]')
+def test_chemformer_answers_a_request_of_aizynthfinder(
+    client: httpx.Client, served: Service
+) -> None:
+    """Of its ChemformerBasedExpansionStrategy."""
+    smiles = ["CCO", "C(", "CC(=O)O"]
+    items = client.post("/chemformer-api/predict", json=smiles, params={"n_beams": 4}).json()
     assert [item["input"] for item in items] == ["CCO", "C(", "CC(=O)O"]
     for item in (items[0], items[2]):
         assert (item["output"], item["lhs"]) == expected(served, "retro", item["input"], 4)
@@ -108,8 +84,9 @@ def test_a_forward_model_scores_the_products(client: httpx.Client, served: Servi
     assert item["log_likelihood"] == result.predictions[0].log_prob
 
 
-def test_askcos_wrapper_requests_are_answered(url: str, served: Service) -> None:
-    items = send(url, "/predictions/other", '{"model_name": "other", "smiles": ["CCO", "C("]}')
+def test_askcos_wrapper_requests_are_answered(client: httpx.Client, served: Service) -> None:
+    body = {"model_name": "other", "smiles": ["CCO", "C("]}
+    items = client.post("/predictions/other", json=body).json()
     results = [ASKCOSResult(**item) for item in items]
     assert (results[0].products, results[0].scores) == expected(served, "other", "CCO", 10)
     assert results[1].products == []
