@@ -2,39 +2,18 @@
 
 import json
 import os
-from io import BufferedReader
 from pathlib import Path
 from threading import Lock
 
 import pytest
 
-from molspec.common.journal import Journal, Kind, open_unlinked
-from molspec.drafting import LookAhead, ModelDraft, WindowDrafts
+from molspec.common.journal import Journal, Kind
+from molspec.drafting import LookAhead, ModelDraft
 from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.refusals import refused
 
 _NUMBERS = Kind[int]("numbers", int, int)
-
-
-def test_a_job_with_other_options_of_its_drafter_is_refused(tmp_path: Path) -> None:
-    def journal(length: int) -> Journal[int]:
-        settings = tiny.config(PredictOptions(drafter=WindowDrafts(length, 4))).settings("product")
-        return Journal(tmp_path / "journal", settings, _NUMBERS)
-
-    assert list(journal(5).record([1, 2])) == [1, 2]
-    assert list(journal(5).records()) == [1, 2]
-    refused("^drafter is ", journal, 6)
-
-
-def test_another_batch_size_is_named_before_the_drafter_that_it_chooses(tmp_path: Path) -> None:
-    def journal(batch_size: int) -> Journal[int]:
-        options = PredictOptions(batch_size=batch_size)
-        settings = tiny.config(options).settings("product")
-        return Journal(tmp_path / "journal", settings, _NUMBERS)
-
-    assert list(journal(32).record([1])) == [1]
-    refused("^batch_size is 8, but .* with 32: take another file", journal, 8)
 
 
 def test_one_job_writes_a_journal_and_no_other_program(tmp_path: Path) -> None:
@@ -113,12 +92,6 @@ def test_settings_do_not_copy_a_drafter() -> None:
         text = json.dumps(tiny.config(options).settings("product")["drafter"])
         assert '{"kind": "OwnDrafter"}' in text
         assert '"kind": "ModelDraft", "model": "small"' in text
-
-
-def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:
-    (tmp_path / "journal").write_bytes(b"{}\n")
-    with open_unlinked(tmp_path / "journal", "rb") as stream:
-        assert isinstance(stream, BufferedReader)
 
 
 def test_a_lock_ends_with_its_job_though_a_worker_lives(tmp_path: Path) -> None:
