@@ -3,13 +3,14 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from molspec import PredictOptions
 from molspec.prediction.decoder import Decoder
 from molspec.prediction.results import Result
-from molspec.server.pending import PendingRequest, Targets, WithdrawnError
+from molspec.server.pending import PendingRequest, WithdrawnError
 from molspec.server.worker import DEVICE_LOST, BusyError, EngineError, StoppedError, Worker
 from tests import tiny
 
@@ -22,13 +23,9 @@ QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 
 
 def request(
-    worker: Worker,
-    queries: Sequence[str],
-    options: PredictOptions,
-    targets: Sequence[str] | None = None,
+    worker: Worker, queries: Sequence[str], options: PredictOptions = SHORT
 ) -> PendingRequest:
-    scored = None if targets is None else Targets(targets, aligned=False)
-    return PendingRequest(queries, worker.model.decode_config(options), scored)
+    return PendingRequest(queries, worker.model.decode_config(options))
 
 
 @pytest.fixture
@@ -43,28 +40,30 @@ async def collect_results(pending: PendingRequest, seconds: float = 60) -> list[
     return [results[index] for index in range(pending.count)]
 
 
+async def ask(worker: Worker, *asked: Any) -> list[Result]:
+    """The results of a request."""
+    pending = request(worker, *asked)
+    worker.submit(pending)
+    return await collect_results(pending)
+
+
 def test_concurrent_requests_get_the_results_of_predict(worker: Worker) -> None:
     draw = random.Random(1)
     requests = [
         (draw.sample(QUERIES, draw.randrange(1, 6)), options) for options in MIXED for _ in range(5)
     ]
 
-    async def send(queries: list[str], options: PredictOptions) -> list[Result]:
-        pending = request(worker, queries, options)
-        worker.submit(pending)
-        return await collect_results(pending)
+    async def ask_all() -> list[list[Result]]:
+        return await asyncio.gather(*(ask(worker, *each) for each in requests))
 
-    async def send_all() -> list[list[Result]]:
-        return await asyncio.gather(*(send(*request) for request in requests))
-
-    for (queries, options), results in zip(requests, asyncio.run(send_all()), strict=True):
+    for (queries, options), results in zip(requests, asyncio.run(ask_all()), strict=True):
         assert results == list(worker.model.predict_stream(queries, options))
     assert worker.unanswered_count == 0
 
 
 def test_a_withdrawn_request_does_not_affect_others(worker: Worker) -> None:
     async def send() -> list[Result]:
-        withdrawn, other = request(worker, ["C" * 20] * 90, BEAM), request(worker, ["CCO"], SHORT)
+        withdrawn, other = request(worker, ["C" * 20] * 90, BEAM), request(worker, ["CCO"])
         worker.submit(withdrawn)
         worker.submit(other)
         await anext(withdrawn.answers(60))
@@ -79,14 +78,13 @@ def test_a_withdrawn_request_does_not_affect_others(worker: Worker) -> None:
 
 def test_a_full_queue_refuses_a_request(worker: Worker) -> None:
     async def send() -> None:
-        first, second = request(worker, ["CCO"] * 90, BEAM), request(worker, ["CCO"] * 90, BEAM)
+        first = request(worker, ["CCO"] * 90, BEAM)
         worker.submit(first)
         with pytest.raises(BusyError) as refused:
-            worker.submit(second)
+            await ask(worker, ["CCO"] * 90, BEAM)
         assert 1 <= refused.value.retry_after <= 60
         await collect_results(first)
-        worker.submit(second)
-        await collect_results(second)
+        await ask(worker, ["CCO"] * 90, BEAM)
 
     asyncio.run(send())
 
@@ -99,7 +97,7 @@ def test_a_stopping_worker_answers_accepted_requests() -> None:
         worker.submit(pending)
         await asyncio.to_thread(worker.stop)
         with pytest.raises(StoppedError):
-            worker.submit(request(worker, ["C"], SHORT))
+            await ask(worker, ["C"])
         return await collect_results(pending)
 
     assert asyncio.run(send()) == list(worker.model.predict_stream(QUERIES, BEAM))
@@ -112,9 +110,7 @@ def test_options_that_the_decoder_refuses_fail_the_request(worker: Worker) -> No
         worker.submit(pending)
         with pytest.raises(ValueError, match=r"^options are of Identity\(weights='f00d'"):
             await collect_results(pending)
-        next_request = request(worker, ["CCO"], SHORT)
-        worker.submit(next_request)
-        assert (await collect_results(next_request))[0].error is None
+        assert (await ask(worker, ["CCO"]))[0].error is None
 
     asyncio.run(send())
     assert worker.unanswered_count == 0
@@ -158,12 +154,6 @@ finally:
     assert (other.returncode, "EngineError" in other.stderr) == (1, True)
 
 
-async def assert_next_request_is_answered(worker: Worker) -> None:
-    pending = request(worker, ["CCO"], SHORT)
-    worker.submit(pending)
-    assert await collect_results(pending) == worker.model.predict(["CCO"], max_length=12)
-
-
 def test_a_failed_engine_is_restarted(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,14 +163,12 @@ def test_a_failed_engine_is_restarted(
 
     monkeypatch.setattr(Decoder, "step", fail)
 
-    async def send() -> None:
-        pending = request(worker, ["CCO"] * 10, SHORT)
-        worker.submit(pending)
+    async def send() -> list[Result]:
         with pytest.raises(EngineError):
-            await collect_results(pending)
-        await assert_next_request_is_answered(worker)
+            await ask(worker, ["CCO"] * 10)
+        return await ask(worker, ["CCO"])
 
-    asyncio.run(send())
+    assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
     assert "the memory is full" in caplog.text
 
 
@@ -192,15 +180,13 @@ def test_a_query_that_cannot_be_submitted_frees_its_rows(
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    async def send() -> None:
+    async def send() -> list[Result]:
         for _ in range(4):
-            pending = request(worker, ["CCO"] * 3, SHORT)
             with monkeypatch.context() as patch:
                 patch.setattr(Decoder, "submit", fail)
-                worker.submit(pending)
                 with pytest.raises(EngineError):
-                    await collect_results(pending)
-        await assert_next_request_is_answered(worker)
+                    await ask(worker, ["CCO"] * 3)
+        return await ask(worker, ["CCO"])
 
-    asyncio.run(send())
+    assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
     assert (worker.unanswered_count, worker._scheduler.counted) == (0, 0)
