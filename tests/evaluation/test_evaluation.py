@@ -64,17 +64,6 @@ def test_file_has_the_settings_and_one_line_per_query(finished: Path, tmp_path: 
     assert [record.found_at for record in records] == [0, 1, None, None, 1, 0]
 
 
-def test_settings_record_model_beam_and_drafter(tmp_path: Path) -> None:
-    values = settings(tmp_path, offset=1, node_budget=7).to_json()
-    assert (values["model"], values["dtype"], values["offset"]) == ("fake", "float32", 1)
-    assert (values["beam"], values["n_best"], values["beam_size"]) == ("exact", 2, 2)
-    assert values["drafter"]["kind"] == "LookAhead"
-    assert values["drafter"]["node_budget"] == 7
-    table = PairTable(tmp_path / "table.tsv")
-    greedy = Settings(table, "fake", tiny.config(PredictOptions(drafter="none"))).to_json()
-    assert (greedy["beam"], greedy["drafter"]) == ("greedy", {"kind": "NoDraft"})
-
-
 def test_a_run_that_was_left_resumes_to_the_same_bytes(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "left.jsonl"
     records = Evaluation(settings(tmp_path), file).run(FakeModel(ANSWERS))  # type: ignore[arg-type]

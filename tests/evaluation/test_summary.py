@@ -50,19 +50,6 @@ def test_answers_and_faults_are_counted_by_rank(evaluation: Evaluation) -> None:
     assert all(each.keys() == {*names, "interval"} for each in ranks)
 
 
-def test_costs_are_means_of_answered_queries(evaluation: Evaluation) -> None:
-    assert evaluation.summary.costs() == {
-        "decoder_calls_per_query": (2 + 3 + 4 + 5) / 4,
-        "nodes_per_query": 4 * (2 + 3 + 4 + 5) / 4,
-        "nodes_per_call": 4.0,
-        "accepted_per_emitted": 2.0,
-        "accepted_per_drafted": 2 / 3,
-    }
-    times = evaluation.summary.times()
-    assert times["median_query_seconds"] == 0.25
-    assert times["seconds_per_query"] == times["seconds"] / 5  # type: ignore[operator]
-
-
 def test_empty_summary_has_no_shares(evaluation: Evaluation) -> None:
     for n_best, ranks in ((1, [1]), (12, [1, 3, 5, 10]), (30, [1, 3, 5, 10, 25])):
         assert Summary(n_best).accuracies == dict.fromkeys(ranks)

@@ -20,13 +20,16 @@ Contents = dict[str, Any]
 class Job:
     """write_inputs: writes the files that the command reads, in a folder without faults.
 
-    arguments: of the command line, for folders of inputs and of results.
+    line: the command, with {i} for the folder of inputs and {o} for that of results.
     contents: results that must be the same in the end, however often the job was killed.
     """
 
     write_inputs: Callable[[Path], None]
-    arguments: Callable[[Path, Path], list[str]]
+    line: str
     contents: Callable[[Path], Contents]
+
+    def arguments(self, inputs: Path, output: Path) -> list[str]:
+        return self.line.format(i=inputs, o=output).split()
 
 
 def _files(folder: Path) -> Contents:
@@ -40,13 +43,6 @@ def _evaluate_inputs(inputs: Path) -> None:
     rows = [f"{query}\t{target}" for query, target in zip(tiny.QUERIES, "CX" * 9, strict=False)]
     rows += ["not SMILES\tC", "CO\tCO", "CN\tN"]
     (inputs / "table.tsv").write_text("src\ttgt\n" + "\n".join(rows) + "\n")
-
-
-def _evaluate(inputs: Path, output: Path) -> list[str]:
-    return [
-        *("evaluate", str(inputs / "table.tsv"), "--model", str(inputs / "model")),
-        *("--output", str(output / "records.jsonl"), "--max-length", "20"),
-    ]
 
 
 def _records(output: Path) -> Contents:
@@ -64,33 +60,10 @@ def _predict_inputs(inputs: Path) -> None:
     (inputs / "queries.smi").write_text("\n".join(lines) + "\n")
 
 
-def _predict(inputs: Path, output: Path) -> list[str]:
-    return [
-        *("predict", "--input", str(inputs / "queries.smi"), "--model", str(inputs / "model")),
-        *("--output", str(output / "answers.csv"), "-n", "2", "--max-length", "20"),
-        *("--batch-size", "4"),
-    ]
-
-
-def _score(inputs: Path, output: Path) -> list[str]:
-    return [
-        *("score", str(inputs / "table.tsv"), "--model", str(inputs / "model")),
-        *("--output", str(output / "scores.tsv"), "--batch-size", "4"),
-    ]
-
-
 def _plan_inputs(inputs: Path) -> None:
     checkpoints.write(replace(tiny.checkpoint(), task="retro"), inputs / "model")
     (inputs / "stock.smi").write_text("CCO ethanol\nCN\n")
     (inputs / "targets.smi").write_text("OCC a\nCCOC(C)=O b\nnot SMILES\nNC c\n")
-
-
-def _plan(inputs: Path, output: Path) -> list[str]:
-    return [
-        *("plan", "-i", str(inputs / "targets.smi"), "--stock", str(inputs / "stock.smi")),
-        *("--model", str(inputs / "model"), "--output", str(output / "plans.jsonl")),
-        *("--expansions", "1", "-n", "2"),
-    ]
 
 
 def _plans(output: Path) -> Contents:
@@ -113,13 +86,6 @@ def _predict_parquet_inputs(inputs: Path) -> None:
     parquet.write_table(table, inputs / "queries.parquet")
 
 
-def _predict_parquet(inputs: Path, output: Path) -> list[str]:
-    return [
-        *("predict-parquet", str(inputs / "queries.parquet"), str(output / "answers")),
-        *("--model", str(inputs / "model"), "--max-length", "20"),
-    ]
-
-
 def _rows(output: Path) -> Contents:
     """The rows of all files, because Ray gives files new names each time."""
     from pyarrow import dataset
@@ -135,14 +101,6 @@ def _prepare_inputs(inputs: Path) -> None:
         (inputs / f"{name}.smi").write_text("\n".join(part))
 
 
-def _prepare(inputs: Path, output: Path) -> list[str]:
-    return [
-        *("prepare", str(inputs / "a.smi"), "--task", "retro", "--variants", "2"),
-        *("--validation", str(inputs / "b.smi"), "--exclude", str(inputs / "c.smi")),
-        *("--output", str(output / "data")),
-    ]
-
-
 def _train_inputs(inputs: Path) -> None:
     from molspec.training import PrepareOptions, prepare
 
@@ -152,19 +110,6 @@ def _train_inputs(inputs: Path) -> None:
     short = {"steps": 4, "validate_every": 2, "validation_pairs": 2, "decoded_pairs": 1}
     config = {**CONFIG.to_json(), **short}
     (inputs / "config.json").write_text(json.dumps(config))
-
-
-def _train(inputs: Path, output: Path) -> list[str]:
-    data, config = str(inputs / "data"), str(inputs / "config.json")
-    return [
-        "train",
-        "--data",
-        data,
-        "--config",
-        config,
-        "--output",
-        str(output / "run"),
-    ]
 
 
 def _trained(output: Path) -> Contents:
@@ -187,13 +132,42 @@ def _trained(output: Path) -> Contents:
 
 
 JOBS = {
-    "evaluate": Job(_evaluate_inputs, _evaluate, _records),
-    "predict": Job(_predict_inputs, _predict, _files),
-    "score": Job(_evaluate_inputs, _score, _files),
-    "prepare": Job(_prepare_inputs, _prepare, _files),
-    "train": Job(_train_inputs, _train, _trained),
+    "evaluate": Job(
+        _evaluate_inputs,
+        "evaluate {i}/table.tsv --model {i}/model --output {o}/records.jsonl --max-length 20",
+        _records,
+    ),
+    "predict": Job(
+        _predict_inputs,
+        "predict --input {i}/queries.smi --model {i}/model --output {o}/answers.csv -n 2 "
+        "--max-length 20 --batch-size 4",
+        _files,
+    ),
+    "score": Job(
+        _evaluate_inputs,
+        "score {i}/table.tsv --model {i}/model --output {o}/scores.tsv --batch-size 4",
+        _files,
+    ),
+    "prepare": Job(
+        _prepare_inputs,
+        "prepare {i}/a.smi --task retro --variants 2 --validation {i}/b.smi --exclude {i}/c.smi "
+        "--output {o}/data",
+        _files,
+    ),
+    "train": Job(
+        _train_inputs, "train --data {i}/data --config {i}/config.json --output {o}/run", _trained
+    ),
 }
 if find_spec("syntheseus"):
-    JOBS["plan"] = Job(_plan_inputs, _plan, _plans)
+    JOBS["plan"] = Job(
+        _plan_inputs,
+        "plan -i {i}/targets.smi --stock {i}/stock.smi --model {i}/model --output {o}/plans.jsonl "
+        "--expansions 1 -n 2",
+        _plans,
+    )
 if find_spec("ray"):
-    JOBS["predict-parquet"] = Job(_predict_parquet_inputs, _predict_parquet, _rows)
+    JOBS["predict-parquet"] = Job(
+        _predict_parquet_inputs,
+        "predict-parquet {i}/queries.parquet {o}/answers --model {i}/model --max-length 20",
+        _rows,
+    )
