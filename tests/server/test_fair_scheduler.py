@@ -2,6 +2,7 @@ import asyncio
 from collections import deque
 from weakref import ref
 
+import pytest
 from hypothesis import given, strategies as st
 
 from molspec.prediction.options import PredictOptions
@@ -25,16 +26,37 @@ def take_turns(scheduler: FairScheduler) -> list[tuple[PendingRequest, int]]:
     return list(iter(scheduler.take, None))
 
 
-def test_requests_take_turns() -> None:
-    scheduler = FairScheduler(8)
-    long, short = FakeRequest(100), FakeRequest(2)
-    scheduler.add(long)
-    scheduler.add(short)
-    turns = [(long, 0), (short, 0), (long, 1), (short, 1), (long, 2), (long, 3)]
-    assert take_turns(scheduler) == turns
-    scheduler.done(long)
-    assert take_turns(scheduler) == [(long, 4)]
-    assert scheduler.waiting_count == 95
+#: The rows of a batch, and what happens: +a100x5x50 is a request a of 100 queries, of 5 rows and 50
+#: hypotheses each; =a0,b0 are all turns that are taken, by requests and queries; -a is a's end of a
+#: query.
+TURNS = {
+    "requests take turns": (8, "+a100 +b2 =a0,b0,a1,b1,a2,a3 -a =a4"),
+    "a long request leaves rows for a later one": (8, "+a100 =a0,a1,a2,a3 +b1 =b0"),
+    "wide queries leave rows for narrow ones": (
+        32,
+        "+a4x1x50 +b4x1x50 +c4x1x50 =a0,b0 +d3 =d0,d1,d2 -a =c0",
+    ),
+    # No row is left for b, and then a's turn came first.
+    "an oversized query is decoded by itself": (4, "+a2x9x900 =a0 +b1 = -a =a1"),
+    "a request without a turn does not block free rows": (8, "+a3x5 =a0 +b1 =b0"),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_turns(name: str) -> None:
+    row_count, steps = TURNS[name]
+    scheduler, requests = FairScheduler(row_count), dict[str, FakeRequest]()
+    for kind, what in ((step[0], step[1:]) for step in steps.split()):
+        if kind == "+":
+            requests[what[0]] = FakeRequest(*map(int, what[1:].split("x")))
+            scheduler.add(requests[what[0]])
+        elif kind == "-":
+            scheduler.done(requests[what])
+        else:
+            expected = [(requests[each[0]], int(each[1:])) for each in what.split(",") if each]
+            assert take_turns(scheduler) == expected
+    queries = sum(request.count - request.next for request in requests.values())
+    assert scheduler.waiting_count == queries
 
 
 def test_a_request_counts_at_most_its_stated_maximum() -> None:
@@ -56,15 +78,6 @@ def test_a_request_counts_at_most_its_stated_maximum() -> None:
     assert scheduler.counted == 0
 
 
-def test_a_long_request_leaves_rows_for_a_later_one() -> None:
-    scheduler = FairScheduler(8)
-    long, late = FakeRequest(100), FakeRequest(1)
-    scheduler.add(long)
-    assert len(take_turns(scheduler)) == 4
-    scheduler.add(late)
-    assert take_turns(scheduler) == [(late, 0)]
-
-
 def test_few_targets_are_scored_together() -> None:
     """A step verifies all tokens of its targets; sixteen targets would delay other requests."""
 
@@ -79,30 +92,6 @@ def test_few_targets_are_scored_together() -> None:
         scheduler = FairScheduler(32)
         scheduler.add(request)
         assert len(take_turns(scheduler)) == count
-
-
-def test_wide_queries_leave_rows_for_narrow_ones() -> None:
-    scheduler = FairScheduler(32)
-    wide = [FakeRequest(4, hypotheses=50) for _ in range(3)]
-    for request in wide:
-        scheduler.add(request)
-    assert take_turns(scheduler) == [(wide[0], 0), (wide[1], 0)]
-    narrow = FakeRequest(3)
-    scheduler.add(narrow)
-    assert take_turns(scheduler) == [(narrow, 0), (narrow, 1), (narrow, 2)]
-    scheduler.done(wide[0])
-    assert take_turns(scheduler) == [(wide[2], 0)]
-
-
-def test_an_oversized_query_is_decoded_by_itself() -> None:
-    scheduler = FairScheduler(4)
-    huge, narrow = FakeRequest(2, rows=9, hypotheses=900), FakeRequest(1)
-    scheduler.add(huge)
-    assert take_turns(scheduler) == [(huge, 0)]
-    scheduler.add(narrow)
-    assert take_turns(scheduler) == []  # no row is left
-    scheduler.done(huge)
-    assert take_turns(scheduler) == [(huge, 1)]  # its turn came first
 
 
 def test_a_removed_request_gets_no_turn_and_is_freed() -> None:
@@ -143,12 +132,3 @@ def test_every_query_gets_exactly_one_turn(
     expected = {(id(request), index) for request in fake_requests for index in range(request.count)}
     assert {(id(request), index) for request, index in seen} == expected
     assert len(seen) == len(expected)
-
-
-def test_a_request_without_a_turn_does_not_block_free_rows() -> None:
-    scheduler = FairScheduler(8)
-    long, short = FakeRequest(3, rows=5), FakeRequest(1)
-    scheduler.add(long)
-    assert take_turns(scheduler) == [(long, 0)]
-    scheduler.add(short)
-    assert take_turns(scheduler) == [(short, 0)]
