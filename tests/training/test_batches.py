@@ -34,10 +34,6 @@ def rows(batches: Batches, epoch: Epoch) -> list[tuple[tuple[int, ...], tuple[in
     return pairs
 
 
-def test_tables_without_pairs_are_refused() -> None:
-    refused("the data have no pairs", make, [])
-
-
 @given(tables, st.integers(0, 3))
 def test_an_epoch_has_every_pair_once(pairs: list[tuple[list[int], list[int]]], seed: int) -> None:
     batches = make(pairs)
@@ -90,6 +86,7 @@ def test_pairs_of_similar_lengths_share_a_batch() -> None:
 
 
 def test_pairs_that_exceed_the_limits_are_refused() -> None:
+    refused("the data have no pairs", make, [])
     refused("batch_tokens is 9: expected at least 10", make, [([3] * 3, [4] * 3)], budget=9)
     refused("max_positions is 16: expected at least 22", make, [([3] * 20, [4])])
 

@@ -44,17 +44,15 @@ def test_read_rows(tmp_path: Path, name: str, text: str, expected: list[tuple[in
 
 
 def test_column_is_selected_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "two.tsv"
-    path.write_text(f"raw\tclean\n{FIRST}\t{SECOND}\n")
-    assert rows(path) == [(2, FIRST)]
-    assert rows(path, "clean") == [(2, SECOND)]
-    refused("reaction_column is 'dirty': .* raw, clean", rows, path, "dirty")
-
-
-def test_file_without_reactions_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "other.tsv"
-    path.write_text("name\tsmiles\nethanol\tCCO\n")
-    refused("no reaction SMILES in its first rows .* header, name, smiles", rows, path)
+    table, lines, other = (tmp_path / name for name in ("two.tsv", "lines.smi", "other.tsv"))
+    table.write_text(f"raw\tclean\n{FIRST}\t{SECOND}\n")
+    assert rows(table) == [(2, FIRST)]
+    assert rows(table, "clean") == [(2, SECOND)]
+    refused("reaction_column is 'dirty': .* raw, clean", rows, table, "dirty")
+    lines.write_text(FIRST)
+    refused("reaction_column is 'rxn': .* which is empty", rows, lines, "rxn")
+    other.write_text("name\tsmiles\nethanol\tCCO\n")
+    refused("no reaction SMILES in its first rows .* header, name, smiles", rows, other)
 
 
 @pytest.mark.parametrize("names", ["src\ttgt", "source\ttarget"])
@@ -66,11 +64,6 @@ def test_task_decides_which_column_is_the_product(tmp_path: Path, names: str) ->
     refused("no reaction SMILES", rows, path, task=None)
     path.write_text("product\treactants\nCC=O\tCCO\n")
     assert rows(path, task="retro") == rows(path, task="product") == [(2, SECOND)]
-
-
-def test_column_of_a_file_without_header_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "lines.smi").write_text(FIRST)
-    refused("reaction_column is 'rxn': .* which is empty", rows, tmp_path / "lines.smi", "rxn")
 
 
 def test_sample_has_two_thousand_reactions() -> None:

@@ -274,13 +274,6 @@ def test_further_training_begins_with_the_model(data: Path, unbroken: Path, tmp_
     refused("start has another vocabulary", train, data, other, still, start=changed)
 
 
-@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04", b"\x80\x02."])
-def test_error_names_a_damaged_state(data: Path, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "state.pt").write_bytes(content)
-    refused(r"state\.pt: damaged", train, data, tmp_path / "run", replace(CONFIG, steps=1))
-
-
 def test_failed_write_of_a_state_leaves_no_file(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,8 +288,8 @@ def test_failed_write_of_a_state_leaves_no_file(
     assert not list((tmp_path / "run").iterdir())
 
 
-def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_path: Path) -> None:
-    occupied, other = tmp_path / "occupied", tmp_path / "prepared"
+def test_other_folders_and_devices_are_refused(data: Path, unbroken: Path, tmp_path: Path) -> None:
+    occupied, other, damaged = (tmp_path / name for name in ("occupied", "prepared", "damaged"))
     occupied.mkdir()
     (occupied / "thesis.tex").touch()
     refused("it holds something else than a training", train, data, occupied, CONFIG)
@@ -304,17 +297,17 @@ def test_folder_with_other_content_is_refused(data: Path, unbroken: Path, tmp_pa
     of_data = {"validation": [data.parent / "reactions.smi"], "vocabulary": read(data).vocabulary}
     prepare([tmp_path / "one.smi"], other, PrepareOptions("retro", variants=1), **of_data)
     refused("^data is ", train, other, unbroken, CONFIG)
-    (tmp_path / "drafter").mkdir()
-    torch.save({"of": {}}, tmp_path / "drafter" / "state.pt")
-    refused("holds the training of a drafter", train, data, tmp_path / "drafter", CONFIG)
-    torch.save({"config": {**CONFIG.to_json(), "schedule": 1}}, tmp_path / "drafter" / "state.pt")
-    refused("another version: .*schedule", train, data, tmp_path / "drafter", CONFIG)
     refused(r"dropout is 0\.5", train, data, unbroken, replace(CONFIG, dropout=0.5))
-
-
-@pytest.mark.parametrize("device", ["tpu", "cpu:x", "cpu:"])
-def test_unknown_device_is_refused(data: Path, tmp_path: Path, device: str) -> None:
-    refused(f"device is '{device}'", train, data, tmp_path / "run", CONFIG, device=device)
+    damaged.mkdir()
+    for content in (b"", b"junk", b"PK\x03\x04", b"\x80\x02."):
+        (damaged / "state.pt").write_bytes(content)
+        refused(r"state\.pt: damaged", train, data, damaged, CONFIG)
+    torch.save({"of": {}}, damaged / "state.pt")
+    refused("holds the training of a drafter", train, data, damaged, CONFIG)
+    torch.save({"config": {**CONFIG.to_json(), "schedule": 1}}, damaged / "state.pt")
+    refused("another version: .*schedule", train, data, damaged, CONFIG)
+    for device in ("tpu", "cpu:x", "cpu:"):
+        refused(f"device is '{device}'", train, data, tmp_path / "run", CONFIG, device=device)
 
 
 def test_nan_loss_leaves_the_state_before_it(
