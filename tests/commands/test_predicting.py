@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from rdkit import Chem
 
 import molspec
 from molspec import checkpoints
@@ -38,21 +37,6 @@ def predicted(run: Run, line: str, status: int = 0) -> list[dict[str, Any]]:
 def test_the_format_flags_name_every_format() -> None:
     assert get_args(InputForm) == tuple(INPUT_FORMATS)
     assert get_args(OutputForm) == tuple(FORMATS)
-
-
-def test_common_file_formats_are_read(run: Run, loaded: Loaded) -> None:
-    write("in.smi", "CO\tm 1\nCN m2\n")
-    write("in.csv", 'id,smiles\n"m 1",CO\nm2,CN\n')
-    write("in.tsv", "name\treactants\nm 1\tCO\nm2\tCN\n")
-    with Chem.SDWriter("in.sdf") as writer:
-        for smiles, name in (("CO", "m 1"), ("CN", "m2")):
-            molecule = Chem.MolFromSmiles(smiles)
-            molecule.SetProp("_Name", name)
-            writer.write(molecule)
-    for name in ("in.smi", "in.csv", "in.tsv", "in.sdf"):
-        assert run(f"predict -i {name} -o {name}.csv") == 0
-        rows = [(row["id"], row["query"], row["canonical"]) for row in table(f"{name}.csv")]
-        assert rows == [("m 1", "CO", "CO"), ("m2", "CN", "CN")]
 
 
 @pytest.mark.parametrize(

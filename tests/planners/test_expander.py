@@ -1,7 +1,11 @@
 """The model for planners: what it decodes of a query, and which reactants it drops."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from molspec.common.task import Task
 from molspec.planners.expander import Expander
 from molspec.prediction.model import Model, load
 from molspec.prediction.results import Prediction, Result
@@ -35,27 +39,42 @@ def test_kept_salts_are_decoded_as_they_stand(retro: Model) -> None:
     assert kept != Expander(retro).predict([PROCAINE], 3)[0]
 
 
-@pytest.mark.parametrize(
-    ("product", "reactants", "is_dropped"),
-    [
-        ("C[C@H]([NH3+])c1ccccc1", "CC(N)c1ccccc1", True),
-        ("C[C@H](N)c1ccccc1", "CC([NH3+])c1ccccc1.O", True),
-        ("C[C@H](N)C(=O)O", "CC([NH3+])C(=O)[O-]", True),
-        ("C[C@H](N)c1ccccc1", "C[C@@H]([NH3+])c1ccccc1", True),
-        ("C[C@H](N)c1ccccc1", "CC(N)c1ccccc1", True),
-        # A salt may be for sale, or asked for.
-        ("C[C@H]([NH3+])c1ccccc1", "C[C@H](N)c1ccccc1", False),
-        ("CC(=O)O", "CC(=O)[O-]", False),
-        ("CC(=O)[O-]", "CC(=O)O", False),
-        # A charge without protons makes another molecule.
-        ("C[C@H](C[N+](C)(C)C)O", "CC(CN(C)C)O", False),
-    ],
-)
-def test_a_reactant_that_is_the_product_but_for_stereo_is_dropped(
-    retro: Model, monkeypatch: pytest.MonkeyPatch, product: str, reactants: str, is_dropped: bool
+#: A product, a model's answer to it, and whether that is dropped: a reactant is the product but for
+#: its stereo, or the product has an element that no reactant has.
+ANSWERS = [
+    ("C[C@H]([NH3+])c1ccccc1", "CC(N)c1ccccc1", True),
+    ("C[C@H](N)c1ccccc1", "CC([NH3+])c1ccccc1.O", True),
+    ("C[C@H](N)C(=O)O", "CC([NH3+])C(=O)[O-]", True),
+    ("C[C@H](N)c1ccccc1", "C[C@@H]([NH3+])c1ccccc1", True),
+    ("C[C@H](N)c1ccccc1", "CC(N)c1ccccc1", True),
+    ("C[C@H](O)c1ccccc1", "C[C@@H](O)c1ccccc1", True),
+    ("C[C@H](O)c1ccccc1", "CC(O)c1ccccc1.CCO", True),
+    ("C[C@H](O)c1ccccc1", "CC(=O)c1ccccc1", False),
+    ("CC(=O)Nc1ccccc1", "CC(=O)O", True),
+    ("CC(=O)Nc1ccccc1", "CC(=O)O.Nc1ccccc1", False),
+    # A salt may be for sale, or asked for.
+    ("C[C@H]([NH3+])c1ccccc1", "C[C@H](N)c1ccccc1", False),
+    ("CC(=O)O", "CC(=O)[O-]", False),
+    ("CC(=O)[O-]", "CC(=O)O", False),
+    # A charge without protons makes another molecule.
+    ("C[C@H](C[N+](C)(C)C)O", "CC(CN(C)C)O", False),
+]
+
+
+def is_kept(product: str, answer: str, task: Task) -> bool:
+    result = Result(product, (Prediction(answer, -1.0),), task=task)
+    cache: Any = SimpleNamespace(predict=lambda *_: [result])
+    model: Any = SimpleNamespace(task=task)
+    (found,) = Expander(model, cache=cache).predict([product])
+    return found.predictions == result.predictions
+
+
+@pytest.mark.parametrize(("product", "reactants", "is_dropped"), ANSWERS)
+def test_answers_that_are_no_step_are_dropped(
+    product: str, reactants: str, is_dropped: bool
 ) -> None:
-    expander = Expander(retro)
-    answer = Result(product, (Prediction(reactants, -1.0),), task="retro")
-    monkeypatch.setattr(expander.cache, "predict", lambda *_: [answer])
-    (found,) = expander.predict([product])
-    assert found.predictions == (() if is_dropped else answer.predictions)
+    assert is_kept(product, reactants, "retro") != is_dropped
+
+
+def test_a_product_may_be_a_stereoisomer_of_its_reactant() -> None:
+    assert is_kept("C[C@H](O)c1ccccc1", "C[C@@H](O)c1ccccc1", "product")

@@ -1,6 +1,5 @@
 """What a person asks of routes: bonds, steps, a target that is made although it is for sale."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from molspec.files import Query
 from molspec.planners.expander import Expander
 from molspec.planners.routes import Route, SearchLimits, Step
-from molspec.prediction.results import Prediction, Result
 from tests.refusals import refused
 
 AMIDE = "O=C(NCc1ccccc1)c1ccc(OCc2ccccc2)cc1"
@@ -37,25 +35,6 @@ def test_depth_is_that_of_the_longest_row() -> None:
     steps = (Step("C", ("A", "B"), 0), Step("D", ("A",), 0), Step("E", ("C", "D"), 0))
     assert Route(steps).depth == 2
     assert Route(()).depth == 0
-
-
-@pytest.mark.parametrize(("task", "left"), [("retro", 1), ("product", 3)])
-def test_a_change_of_stereo_alone_is_not_a_step(task: str, left: int) -> None:
-    answers = ("C[C@@H](O)c1ccccc1", "CC(O)c1ccccc1.CCO", "CC(=O)c1ccccc1")
-    result = Result("C[C@H](O)c1ccccc1", tuple(Prediction(each, -1.0) for each in answers))
-    cache: Any = SimpleNamespace(predict=lambda model, queries, options: [result])
-    model: Any = SimpleNamespace(task=task)
-    (found,) = Expander(model, cache=cache).predict([result.query])
-    assert [each.smiles for each in found.predictions] == [*answers[-left:]]
-
-
-def test_a_step_that_makes_an_element_is_dropped() -> None:
-    answers = tuple(Prediction(each, -1.0) for each in ("CC(=O)O", "CC(=O)O.Nc1ccccc1"))
-    result = Result("CC(=O)Nc1ccccc1", answers, task="retro")
-    cache: Any = SimpleNamespace(predict=lambda model, queries, options: [result])
-    model: Any = SimpleNamespace(task="retro")
-    (found,) = Expander(model, cache=cache).predict([result.query])
-    assert found.predictions == answers[1:]
 
 
 @pytest.fixture(scope="module")

@@ -61,17 +61,6 @@ def test_routes_start_from_molecules_for_sale(
 
 
 @pytest.mark.filterwarnings("default")
-def test_steps_that_only_change_stereo_are_not_taken(
-    planner: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target, others = "C[C@H](O)c1ccccc1", ["C[C@@H](O)c1ccccc1", "CC(O)c1ccccc1"]
-    monkeypatch.setattr(service, "stock", Stock(others))
-    found = plan(planner, target, seconds=5.0)
-    steps = {step["reaction"] for route in found["routes"] for step in route["steps"]}
-    assert steps.isdisjoint(f"{other}>>{target}" for other in others)
-
-
-@pytest.mark.filterwarnings("default")
 def test_a_search_ends_in_time_or_with_its_client(planner: httpx.Client, service: Service) -> None:
     found = plan(planner, HOPELESS, seconds=1.0)
     assert (found["routes"], found["error"]) == ([], None)
