@@ -7,7 +7,6 @@ import pytest
 from molspec.common.task import Task
 from molspec.training.reactions import Reaction, Row, read_rows
 from molspec.training.rooting import UnfitReactionError
-from molspec.training.sample import FILE
 from tests.refusals import refused
 
 FIRST, SECOND = "CO.CC(=O)Cl>N>CC(=O)OC", "CCO>>CC=O"
@@ -64,13 +63,6 @@ def test_task_decides_which_column_is_the_product(tmp_path: Path, names: str) ->
     refused("no reaction SMILES", rows, path, task=None)
     path.write_text("product\treactants\nCC=O\tCCO\n")
     assert rows(path, task="retro") == rows(path, task="product") == [(2, SECOND)]
-
-
-def test_sample_has_two_thousand_reactions() -> None:
-    sample = list(read_rows(FILE))
-    assert len(sample) == 2000
-    assert sample[0].number == 2
-    assert sample[0] == Row(FILE.name, 2, sample[0].reaction)
 
 
 @pytest.mark.parametrize(
