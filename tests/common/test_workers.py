@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -97,48 +97,39 @@ def _state(process: int) -> str:
         return "Z"
 
 
-def test_dead_worker_is_replaced_and_no_result_is_lost_or_repeated(tmp_path: Path) -> None:
-    def fragile(items: Iterator[int]) -> Iterator[int]:
+def killed_at(folder: Path, deaths: Mapping[int, int]) -> Callable[[Iterator[int]], Iterator[int]]:
+    """Squares items; at some of them the process is killed, so many times. A file counts them."""
+
+    def work(items: Iterator[int]) -> Iterator[int]:
         for item in items:
-            mark = tmp_path / str(item)
-            if item % 17 == 0 and not mark.exists():
-                mark.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
+            if item in deaths:
+                with (folder / str(item)).open("a") as log:
+                    log.write("x")
+                if (folder / str(item)).stat().st_size <= deaths[item]:
+                    os.kill(os.getpid(), signal.SIGKILL)
             yield item * item
 
+    return work
+
+
+def test_dead_worker_is_replaced_and_no_result_is_lost_or_repeated(tmp_path: Path) -> None:
+    fragile = killed_at(tmp_path, dict.fromkeys(range(0, 340, 17), 1))
     found = list(in_processes(fragile, range(340), 3, lost, piece=5))
     assert found == [item * item for item in range(340)]
     assert len(list(tmp_path.iterdir())) == 20
 
 
 def test_an_item_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
-    def deadly(items: Iterator[int]) -> Iterator[int]:
-        for item in items:
-            if item in (13, 14):
-                with (tmp_path / str(item)).open("a") as log:
-                    log.write("x")
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield item * item
-
+    deadly = killed_at(tmp_path, {13: 9, 14: 9})
     found = list(in_processes(deadly, range(40), 2, lost, piece=8))
     assert found == [-item if item in (13, 14) else item * item for item in range(40)]
     assert (tmp_path / "13").read_text() == "xxxx"  # once among others
 
 
 def test_a_death_counts_for_an_item_that_is_alone(tmp_path: Path) -> None:
-    """Item 5 is behind 0, which kills its worker, and is then killed twice from elsewhere."""
-
-    def killed(items: Iterator[int]) -> Iterator[int]:
-        for item in items:
-            if item in (0, 5):
-                with (tmp_path / str(item)).open("a") as log:
-                    log.write("x")
-                if item == 0 or (tmp_path / "5").stat().st_size < 3:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            yield item * item + 1
-
-    found = list(in_processes(killed, range(8), 1, lost, piece=8))
-    assert found == [0, *(item * item + 1 for item in range(1, 8))]
+    """Item 6 is behind 1, which kills its worker, and is then killed twice from elsewhere."""
+    found = list(in_processes(killed_at(tmp_path, {1: 9, 6: 2}), range(1, 9), 1, lost, piece=8))
+    assert found == [-1, *(item * item for item in range(2, 9))]
 
 
 def test_workers_that_die_at_once_end_the_stream() -> None:
