@@ -6,11 +6,13 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 _HERE = Path(__file__).parent / "emulation"
 _SOURCES = Path(__file__).parents[2] / "csrc"
@@ -29,6 +31,20 @@ class Emulator:
         few of them, the wide linear kernels pay for fewer rows.
         """
         self.library.emulation_set(seed, skipped_barrier, multiprocessors)
+
+    def needs_barrier(self, barrier: int, result: Callable[[], list[Tensor]]) -> bool:
+        """Whether a result changes in one of four orders of threads if all skip a barrier."""
+        self.set(seed=1)
+        expected = result()
+        for seed in range(4):
+            self.set(seed, skipped_barrier=barrier)
+            try:
+                found = result()
+            except RuntimeError:  # a barrier that not every thread reached
+                return True
+            if not all(map(torch.equal, found, expected)):
+                return True
+        return False
 
 
 def build(cache: Path) -> Emulator:

@@ -1,6 +1,5 @@
 """Sessions with a fake model: one runs rounds on the host, one on the emulated device."""
 
-import copy
 import math
 import random
 from collections.abc import Sequence
@@ -144,51 +143,6 @@ class DeviceSession(FakeModel):
         self.write(nodes, path_slots, log_probs)
 
 
-class Calls:
-    """The operators; records the arguments of one of them before and after every call."""
-
-    def __init__(self, cuda: Emulator, name: str) -> None:
-        self._cuda, self._name = cuda, name
-        self._calls: list[tuple[Any, Any]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        operator = getattr(self._cuda.ops, name)
-        if name != self._name:
-            return operator
-
-        def recorded(*arguments: Any) -> None:
-            before = copy.deepcopy(arguments)
-            operator(*arguments)
-            self._calls.append((before, copy.deepcopy(arguments)))
-
-        return recorded
-
-    def results_change(self, skipped_barrier: int = -1) -> bool:
-        """Whether a call gives another result with its threads in another order."""
-        return any(self._result_changes(s, *c, skipped_barrier) for s, c in enumerate(self._calls))
-
-    def _result_changes(self, seed: int, before: Any, after: Any, skipped_barrier: int) -> bool:
-        self._cuda.set(seed, skipped_barrier)
-        repeated = copy.deepcopy(before)
-        try:
-            getattr(self._cuda.ops, self._name)(*repeated)
-        except RuntimeError:  # a barrier that not every thread reached
-            return True
-        return any(
-            not torch.equal(left.view(torch.uint8), right.view(torch.uint8))  # NaN equals NaN
-            for left, right in zip(tensors(repeated), tensors(after), strict=True)
-        )
-
-
-def tensors(arguments: Any) -> list[Tensor]:
-    """The tensors among arguments, also those in lists."""
-    if isinstance(arguments, Tensor):
-        return [arguments]
-    if not isinstance(arguments, list | tuple):
-        return []
-    return [tensor for argument in arguments for tensor in tensors(argument)]
-
-
 #: All that a search reports of a query: hypotheses, counts and error.
 Outcome = tuple[list[tuple[list[int], float, bool]], list[int], str]
 
@@ -213,15 +167,6 @@ def run(
                 decoded.error,
             )
     return outcomes, scheduler.statistics
-
-
-def beam_state(rows: int, beam_size: int, capacity: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Answers of queries before their first round, their nodes and paths."""
-    answers = torch.zeros(rows, 48 + beam_size * (24 + 4 * capacity), dtype=torch.uint8)
-    head = torch.tensor([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, capacity - 1]).int()
-    answers[:, :48] = head.view(torch.uint8)
-    nodes = torch.zeros(rows, beam_size, 16, 2, dtype=torch.int32)
-    return answers, nodes, torch.zeros(rows, 2, beam_size, capacity, dtype=torch.int32)
 
 
 def stand_in_cuda(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:

@@ -135,20 +135,12 @@ def test_a_tree_needs_its_barriers(cuda: Emulator, barrier: int) -> None:
     options = native_options(TreeDraft(node_budget=16, min_probability=0.0))
     assert isinstance(options, TreeOptions)
 
-    def grow() -> object:
+    def grow() -> list[Tensor]:
         source = tiny.VOCABULARY.encode(SOURCE)
-        return DeviceTrees(cuda, train_guess(False), source, 16).propose([], options)
+        tree = DeviceTrees(cuda, train_guess(False), source, 16).propose([], options)
+        return [torch.tensor(tree)]
 
-    expected = grow()
-
-    def fails(seed: int) -> bool:
-        cuda.set(seed, skipped_barrier=barrier)
-        try:
-            return grow() != expected
-        except RuntimeError:  # a barrier that not every thread reached
-            return True
-
-    assert any(fails(seed) for seed in range(4))
+    assert cuda.needs_barrier(barrier, grow)
 
 
 def test_a_text_that_does_not_fit_its_row_gets_no_drafts(cuda: Emulator) -> None:
@@ -219,23 +211,17 @@ def test_draft_token_that_reaches_max_length_is_a_gap(cuda: Emulator) -> None:
 
 @pytest.mark.parametrize("barrier", [0, 1])
 def test_staging_needs_each_of_its_barriers(cuda: Emulator, barrier: int) -> None:
-    def stage() -> Tensor:
+    def stage() -> list[Tensor]:
         answers, slots, drafts = state(40, 2, 0)
         for row in range(40):
             begin(answers, row, token_count=0, max_length=2)
         nodes = torch.zeros(40, 4, dtype=torch.int32)
         path_slots = torch.zeros(80, dtype=torch.int32)
         cuda.ops.stage_nodes(answers, slots, drafts, nodes, path_slots, 1)
-        return nodes
+        return [nodes]
 
-    expected = stage()
-    assert expected[:, 3].tolist() == list(range(40))
-
-    def fails(seed: int) -> bool:
-        cuda.set(seed, skipped_barrier=barrier)
-        return not torch.equal(stage(), expected)
-
-    assert any(fails(seed) for seed in range(4))
+    assert stage()[0][:, 3].tolist() == list(range(40))
+    assert cuda.needs_barrier(barrier, stage)
 
 
 def test_wrong_shapes_are_refused(cuda: Emulator) -> None:

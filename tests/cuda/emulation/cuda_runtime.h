@@ -27,8 +27,6 @@
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline
-#define __noinline__
 #define __launch_bounds__(...)
 #define __shared__ static
 #define __grid_constant__
@@ -57,7 +55,6 @@ using std::isnan;
 using std::max;
 using std::min;
 inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 inline dim3 gridDim, blockDim, blockIdx, threadIdx;
 
@@ -318,12 +315,6 @@ inline int __ffs(int bits) { return ffs(bits); }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 template <typename T>
-T atomicMin(T* cell, T value) {
-  const T old = *cell;
-  if (value < old) *cell = value;
-  return old;
-}
-template <typename T>
 T atomicMax(T* cell, T value) {
   const T old = *cell;
   if (value > old) *cell = value;
@@ -346,7 +337,6 @@ inline unsigned atomicOr(unsigned* cell, unsigned value) {
   *cell = old | value;
   return old;
 }
-inline void __threadfence() {}
 // Kernels run one after the other.
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline void cudaGridDependencySynchronize() {}
@@ -356,7 +346,7 @@ inline void cudaGridDependencySynchronize() {}
 using cudaStream_t = void*;
 using cudaGraphExec_t = void (*)();  // does the captured work
 enum cudaError_t { cudaSuccess, cudaErrorLaunchFailure };
-enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice };
+enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice };
 enum cudaLaunchAttributeID {
   cudaLaunchAttributeProgrammaticStreamSerialization,
   cudaLaunchAttributeClusterDimension
