@@ -19,6 +19,8 @@ REQUIRED: dict[type[GraphExecutor[Any]], dict[str, Any]] = {
     GreedyExecutor: {"max_length": 9, "drafter": NoDraftOptions()},
     BeamExecutor: LIST,
 }
+#: Changes that leave the sizes of buffers.
+SIMILAR = {GreedyExecutor: {"max_length": 10}, BeamExecutor: {"n_best": 1}}
 
 
 class NewSequences(SequenceSpec):
@@ -47,3 +49,6 @@ def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
     executor = session.executor(known, guess)
     assert isinstance(executor, kind)
     assert session.executor(kind.spec_type(**REQUIRED[kind]), guess) is executor
+    similar = kind.spec_type(**REQUIRED[kind] | SIMILAR[kind])
+    assert session.executor(similar, guess) is executor
+    assert executor.spec == similar
