@@ -2,8 +2,8 @@
 // Approximate: a long accepted draft can evict hypotheses that beam search keeps. Without drafts it
 // is standard beam search.
 //
-// All drafts are scored after every live hypothesis. A draft token is accepted by nucleus.h
-// if the model's log-probs after it are numbers. The draft with the most accepted tokens counts,
+// All drafts are scored after every live hypothesis. A draft token is accepted by its nucleus, if
+// the model's log-probs after it are numbers. The draft with the most accepted tokens counts,
 // the first among equals. Its leaves: at each accepted position the likeliest tokens except the
 // draft's own, and all likeliest tokens after the last one. The best leaves of all hypotheses, of
 // unequal lengths, are the next beam.
@@ -15,11 +15,39 @@
 #include <cmath>
 #include <utility>
 
-#include "search/nucleus.h"
 #include "search/ranking.h"
 
 namespace molspec {
 namespace {
+
+// Accepts a draft token if it is among the likeliest beam_size tokens at its position and the more
+// probable ones have less probability than `nucleus` together. `best` has the likeliest tokens in
+// their order.
+bool accept_nucleus(int32_t token_id, const std::vector<Candidate>& best, double nucleus) {
+  double above = 0.0;
+  for (const Candidate& each : best) {
+    if (each.token == token_id) return true;
+    above += std::exp(static_cast<double>(each.log_prob));
+    if (above >= nucleus) return false;
+  }
+  return false;
+}
+
+// A candidate of the next beam: a likeliest token after an accepted position, except the accepted
+// draft's own; or a hypothesis that has ended, unchanged.
+struct Leaf : RankedCandidate {
+  static constexpr int32_t kCarried = -1;  // its token_id
+
+  double log_prob;
+  int32_t node;    // before the token
+  int32_t length;  // including the token
+
+  // Leaves of one hypothesis may have equal score and token: then the shorter one is first.
+  bool before(const Leaf& other) const {
+    if (better(*this, other) || better(other, *this)) return better(*this, other);
+    return length < other.length;
+  }
+};
 
 class SpeculativeBeamSearch final : public Search {
  public:
