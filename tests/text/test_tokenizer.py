@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -12,7 +11,6 @@ PATTERN = re.compile(
     r"(\[[^\]]+]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\(|\)|\.|=|#|-|\+|\\|/|:|~|@|\?|>|\*|\$"
     r"|%[0-9]{2}|[0-9])"
 )
-SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 PIECES = ["[", "]", "[]", "[C@@H]", "[\n]", "Br", "B", "r", "Cl", "C", "l", "%", "%12", "%1", "1"]
 PIECES += ["(", ")", "=", "\\", "/", "?", "c", "H", " ", "é", "[é]", "\U0001f600", "٣", "\0"]
 
