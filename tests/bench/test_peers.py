@@ -99,15 +99,6 @@ def test_records_of_different_measurements_are_not_mixed(other: dict[str, Any]) 
         markdown(records, ["a & b"], {})
 
 
-def test_lengths_are_columns() -> None:
-    one, two = record("molspec", "int8", 0.001, "one"), record("molspec", "int8", 0.002, "two")
-    quick, late = record("quick", "int8", 0.003, "one"), record("quick", "int8", 0.004, "two")
-    partial = record("now and then", "int8", 0.004, "two")
-    lengths = {"length": {20: "one", 40: "two", 80: "three"}}
-    lines = markdown([one, two, quick, late, partial], [], lengths).splitlines()
-    assert lines[-4::3] == ["| engine | 20 | 40 |", "| quick int8 | 3.0 | 4.0 |"]
-
-
 def test_other_weights_are_converted_again(tmp_path: Path) -> None:
     fingerprints = []
     for seed in (1, 2):

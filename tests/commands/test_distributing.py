@@ -19,7 +19,6 @@ from tests.commands.conftest import write
 from tests.conftest import Loaded, Run
 from tests.refusals import refused
 
-Captured = pytest.CaptureFixture[str]
 QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n", "[2H]CCO"]
 _SHARED = ("smiles", "canonical", "log_prob", "finished")
 

@@ -22,7 +22,6 @@ from tests.conftest import Run
 from tests.refusals import refused
 from tests.training.tiny import answers, write_teacher
 
-Captured = pytest.CaptureFixture[str]
 COUNTS = {"reactions": 2, "pairs": 2}
 
 
