@@ -2,12 +2,13 @@
 
 import json
 import os
+from io import BufferedReader
 from pathlib import Path
 from threading import Lock
 
 import pytest
 
-from molspec.common.journal import Journal, Kind
+from molspec.common.journal import Journal, Kind, open_unlinked
 from molspec.drafting import LookAhead, ModelDraft
 from molspec.prediction.options import PredictOptions
 from tests import tiny
@@ -92,6 +93,12 @@ def test_settings_do_not_copy_a_drafter() -> None:
         text = json.dumps(tiny.config(options).settings("product")["drafter"])
         assert '{"kind": "OwnDrafter"}' in text
         assert '"kind": "ModelDraft", "model": "small"' in text
+
+
+def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:
+    (tmp_path / "journal").write_bytes(b"{}\n")
+    with open_unlinked(tmp_path / "journal", "rb") as stream:
+        assert isinstance(stream, BufferedReader)
 
 
 def test_a_lock_ends_with_its_job_though_a_worker_lives(tmp_path: Path) -> None:
