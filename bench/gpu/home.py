@@ -13,14 +13,14 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from molspec import checkpoints
-from molspec.training.folder import has_state, read_training
+from molspec.training.folder import read_training
 
 
 def main(run: Path, out: Path) -> None:
     """Write what there is and print it."""
     if (run / "model").is_dir():
         checkpoints.write(checkpoints.read(run / "model").to("float16"), out / "best")
-    if has_state(run):
+    if (run / "state.pt").exists():
         state = read_training(run)
         trainer = state["trainer"]
         halves = {name: weight.half() for name, weight in trainer["averaged"].items()}

@@ -62,19 +62,18 @@ def predict_command(
             options = replace(options, batch_size=batch_of_files(options, loaded.device))
         config = loaded.decode_config(options)
         copied = tuple(copy_column or ())
-        queries = _Seen(
-            opened.queries(
-                source.column,
-                source.id_column,
-                loaded.task,
-                copied,
-                atomwise=loaded.reader.reads_smiles,
-            ),
+        several = set[bool]()
+        queries = opened.queries(
+            source.column,
+            source.id_column,
+            loaded.task,
+            copied,
+            atomwise=loaded.reader.reads_smiles,
         )
         results = _results(form, source, output, loaded, model, config, copied)
         status = jobs.run(
             results,
-            iter(queries),
+            _noted(queries, several),
             partial(
                 files.predict,
                 loaded,
@@ -91,7 +90,7 @@ def predict_command(
             quiet=output.output_name == STANDARD and not source.input_names,
         )
     progress = results.progress
-    if loaded.task == "product" and queries.are_single and progress.failed < progress.done:
+    if loaded.task == "product" and True not in several and progress.failed < progress.done:
         print_err(
             "hint: every query is a single molecule, and this model predicts what reactants "
             "give; -m retro predicts the reactants of a product"
@@ -99,17 +98,11 @@ def predict_command(
     return status
 
 
-class _Seen:
-    """The queries, and whether each is a single molecule."""
-
-    def __init__(self, queries: Iterator[Query]) -> None:
-        self._queries = queries
-        self.are_single = True
-
-    def __iter__(self) -> Iterator[Query]:
-        for query in self._queries:
-            self.are_single &= not {".", ">"} & set(query.smiles)
-            yield query
+def _noted(queries: Iterator[Query], several: set[bool]) -> Iterator[Query]:
+    """The queries; whether one has several molecules is noted in a set."""
+    for query in queries:
+        several.add(not {".", ">"}.isdisjoint(query.smiles))
+        yield query
 
 
 @command

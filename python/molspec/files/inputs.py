@@ -27,12 +27,8 @@ class QueryFiles:
 
     def count(self) -> int | None:
         """About how many queries there are; None if a file cannot be read twice."""
-        total = 0
-        for file in self._files:
-            if (count := file.count()) is None:
-                return None
-            total += count
-        return total
+        counts = [file.count() for file in self._files]
+        return None if None in counts else sum(filter(None, counts))
 
 
 @contextmanager

@@ -113,19 +113,15 @@ def reactions(answer: Answer, context: OutputContext) -> str:
 
 
 def _written_lines(answer: Answer, context: OutputContext, written: Callable[[str], str]) -> str:
-    result = answer.result
-
-    def doubted(prediction: Prediction) -> list[str]:
-        return [doubt] if (doubt := result.doubt(prediction)) else []
-
+    name, result = answer.identifier, answer.result
     cells = [
-        (written(text), answer.identifier, str(rank), probability(prediction), *doubted(prediction))
-        if (text := context.shown(prediction))
-        else ("", answer.identifier, str(rank), f"error: {fault(prediction)}")
-        for rank, prediction in enumerate(result.predictions, start=1)
+        (written(text), name, str(rank), probability(each), *filter(None, [result.doubt(each)]))
+        if (text := context.shown(each))
+        else ("", name, str(rank), f"error: {fault(each)}")
+        for rank, each in enumerate(result.predictions, start=1)
     ]
     if not result.predictions:
-        cells = [("", answer.identifier, "", f"error: {answer.error or 'no answer'}")]
+        cells = [("", name, "", f"error: {answer.error or 'no answer'}")]
     return in_tabs(cells)
 
 

@@ -40,11 +40,6 @@ _MEASURED = ("learning_rate", "loss", "tokens_per_second")
 _JUDGED = ("loss", "token_accuracy", "sequence_accuracy", "top_1")
 
 
-def has_state(path: Path) -> bool:
-    """Whether there is a training in the folder."""
-    return (path / _STATE).exists()
-
-
 def read_state(file: Path) -> dict[str, Any]:
     """Read a saved state. Raises ValueError if it is damaged, OSError if it cannot be opened."""
     with file.open("rb") as stream:
