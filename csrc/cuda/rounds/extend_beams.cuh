@@ -115,22 +115,16 @@ struct BeamExtender {
   }
 
   // The number of candidates before candidate i of a rank, `mine`. A rank's scores fall; among
-  // equal ones the tokens need not rise. Few are equal: they are compared separately.
+  // equal ones the tokens need not rise.
   __device__ int32_t place_of(int32_t own_rank, int32_t own_i, const BeamChoice& mine) const {
-    int32_t place = 0, equal = 0;
+    int32_t place = 0;
     for (int32_t rank = 0; rank < shared.count && place < most_choices(); ++rank)
       for (int32_t i = 0; i < shared.candidate_counts[rank]; ++i) {
         const double other = shared.scores[rank * width() + i];
         if (other < mine.score) break;
-        place += other > mine.score;
-        equal += other == mine.score;
+        const bool equal = other == mine.score, same = rank == own_rank && i == own_i;
+        place += !same && (!equal || better(choice(rank, i), mine));
       }
-    for (int32_t c = 0; equal > 1 && c < shared.count * width(); ++c) {
-      const int32_t rank = c / width(), i = c % width();
-      if (i >= shared.candidate_counts[rank] || shared.scores[c] != mine.score) continue;
-      if (rank == own_rank && i == own_i) continue;
-      place += better(choice(rank, i), mine);
-    }
     return place;
   }
 
