@@ -1,8 +1,9 @@
 """Sessions with a fake model: one runs rounds on the host, one on the emulated device."""
 
+import ctypes
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -19,13 +20,13 @@ from molspec.engine import devices, ops
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executor import GraphExecutor
+from molspec.engine.cuda.graphs import Graphs
 from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.streams import Recorder
 
 SOURCES = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES[:9]] + [[]]
 #: Index of the source for which the fake model gives NaN after two tokens.
@@ -98,6 +99,40 @@ class HostSession(FakeModel):
         log_probs = torch.empty(len(nodes), len(tiny.TOKENS))
         self.write(torch.from_numpy(nodes), torch.from_numpy(path_slots), log_probs)
         return log_probs.numpy()
+
+
+class Recorder(Graphs):
+    """Runs work at once, without graphs. Records the sizes of graphs of steps and rounds, the
+    lengths of encoder graphs, and the number of marks that are not yet waited for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"))
+        self.sizes: list[Hashable] = []
+        self.encoded: list[int] = []
+        self.unwaited_count = 0
+        self._callbacks: list[Callable[[], None]] = []
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        if isinstance(key, tuple) and key[0] == "encode":
+            self.encoded.append(key[1])
+        else:
+            self.sizes.append(key)
+        work()
+
+    def handle(self, key: Hashable, work: Callable[[], None]) -> int:
+        run = ctypes.CFUNCTYPE(None)(lambda: self.run(key, work))
+        self._callbacks.append(run)
+        address = ctypes.cast(run, ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def mark(self) -> Callable[[], None]:
+        self.unwaited_count += 1
+        return self._wait
+
+    def _wait(self) -> None:
+        self.unwaited_count -= 1
 
 
 class DeviceSession(FakeModel):

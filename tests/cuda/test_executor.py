@@ -16,8 +16,7 @@ from molspec.engine.cuda import executor
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.cuda.outbox import Outbox
 from tests import tiny
-from tests.cuda.sessions import train_guess
-from tests.cuda.streams import Recorder
+from tests.cuda.sessions import Recorder, train_guess
 
 CPU, HEAD = torch.device("cpu"), LAYOUTS["GreedyAnswer"]
 SPEC = SequenceSpec(max_length=9, drafter=NoDraftOptions())

@@ -10,8 +10,7 @@ from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import stand_in_cuda
-from tests.cuda.streams import Recorder
+from tests.cuda.sessions import Recorder, stand_in_cuda
 from tests.refusals import refused
 
 QUERIES, OPTIONS = tiny.QUERIES[:4], PredictOptions(max_length=4)

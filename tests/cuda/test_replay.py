@@ -13,8 +13,7 @@ from molspec.engine.cuda.session import CudaSession
 from molspec.prediction.results import Results
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import EmulatedEngine
-from tests.cuda.streams import Recorder
+from tests.cuda.sessions import EmulatedEngine, Recorder
 
 #: A lone beam that looks ahead.
 OPTIONS: dict[str, Any] = {"n_best": 2, "batch_size": 1, "min_length": 5, "max_length": 6}

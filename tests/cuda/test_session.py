@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -30,8 +32,7 @@ from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import EmulatedEngine, stand_in_cuda
-from tests.cuda.streams import Recorder, Streams
+from tests.cuda.sessions import EmulatedEngine, Recorder, stand_in_cuda
 from tests.engine.models import default_dtype
 from tests.refusals import refused
 
@@ -210,25 +211,27 @@ def test_an_ensemble_decodes_on_the_device(cuda: Emulator, options: dict[str, An
     assert on_device.statistics.decoder_calls == on_host.statistics.decoder_calls
 
 
-def test_drafter_stream_waits_for_hidden_states(
+def test_the_callers_stream_waits_for_hidden_states(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams = Streams(monkeypatch)
-    engine = EmulatedEngine(cuda, torch.float32)
-    make = engine._make
+    session = EmulatedEngine(cuda, torch.float32).session(1)
+    session.keep_hidden_states()
+    session.encode([0], [[4, 5]])
+    session.step(np.array([[1, 0, 0, 0]], dtype=np.int32), np.zeros(1, dtype=np.int32), 1)
+    done: list[object] = []
+    own, callers = SimpleNamespace(), SimpleNamespace(wait_stream=done.append)
 
-    def make_joined(query_count: int) -> Caches:
-        caches = make(query_count)
-        streams.join(caches)
-        return caches
+    @contextmanager
+    def on(stream: object) -> Iterator[None]:
+        yield
+        done.append(("queued on", stream))
 
-    monkeypatch.setattr(engine, "_make", make_joined)
-    model = Model(tiny.with_heads())
-    model.engine = engine
-    with streams:
-        model.predict(tiny.QUERIES[:2], drafter="heads", max_length=5)
-    assert streams.reads > 0
-    assert streams.faults == []
+    monkeypatch.setattr(session._caches, "stream", own)
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: callers)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda _, stream: done.append(stream))
+    assert session.hidden_states([0]).isfinite().all()
+    assert done == [("queued on", own), own, callers]  # own: it waits; callers: memory is kept
 
 
 def test_has_room_compares_sizes_with_free_memory(

@@ -11,8 +11,7 @@ from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import EmulatedEngine, train_guess
-from tests.cuda.streams import Recorder
+from tests.cuda.sessions import EmulatedEngine, Recorder, train_guess
 
 LIST: dict[str, Any] = {"beam_size": 2, "n_best": 2, "max_length": 9}
 REQUIRED: dict[type[GraphExecutor[Any]], dict[str, Any]] = {
