@@ -60,6 +60,17 @@ template <int kVectors>
 struct HeadSums {
   float top = -INFINITY, total = 0.0f;
   float values[kVectors] = {};
+
+  // Takes the lane's score, -INFINITY of no position; returns the weight of its values.
+  __device__ float weigh(float score) {
+    const float next = fmaxf(top, warp_max(score));
+    const float weight = expf(score - next), correction = expf(top - next);
+    top = next;
+    total = total * correction + warp_sum(weight);
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) values[v] *= correction;
+    return weight;
+  }
 };
 
 // The values of kPositions positions, all loaded before the first is used.
@@ -157,14 +168,7 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
     score = columns.add(problem, column, score);
   }
   const float scored = score * problem.scale + bias;
-  const float mine = lane < count ? scored : -INFINITY;
-  const float top = fmaxf(sums.top, warp_max(mine));
-  const float weight = expf(mine - top);
-  const float correction = expf(sums.top - top);
-  sums.top = top;
-  sums.total = sums.total * correction + warp_sum(weight);
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) sums.values[v] *= correction;
+  const float weight = sums.weigh(lane < count ? scored : -INFINITY);
   group.add(weight, 0, count, sums);
   for (int j = group.kPositions; j < count; j += group.kPositions) {
     group.load(problem, place, j);

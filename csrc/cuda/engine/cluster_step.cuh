@@ -50,26 +50,19 @@ struct Shown {
   }
 };
 
-// A head's sums over the positions of a row, as HeadSums<1> in attention.cuh.
-struct HeadSum {
-  float top = -INFINITY, total = 0.0f, sum = 0.0f;
-
+// The sums of a head of 32 columns.
+struct HeadSum : HeadSums<1> {
   // Adds `count` positions: the lane has the score of one, and its own column of the values of all.
-  __device__ void add(float score, const float (&values)[kWarp], int count, float* memory) {
-    const float mine = lane_index() < count ? score : -INFINITY;
-    const float next = fmaxf(top, warp_max(mine));
-    const float weight = expf(mine - next), correction = expf(top - next);
-    top = next;
-    total = total * correction + warp_sum(weight);
-    sum *= correction;
-    const Shown<float> weights(memory, weight);
+  __device__ void add(float score, const float (&of)[kWarp], int count, float* memory) {
+    const Shown<float> weights(memory, weigh(lane_index() < count ? score : -INFINITY));
+    float& sum = values[0];
     if (count == kWarp)  // one comparison, not one a position
-      return weights.for_each([&](int j, float of_j) { sum = fmaf(of_j, values[j], sum); });
-    weights.for_each([&](int j, float of_j) {
-      if (j < count) sum = fmaf(of_j, values[j], sum);
+      return weights.for_each([&](int j, float weight) { sum = fmaf(weight, of[j], sum); });
+    weights.for_each([&](int j, float weight) {
+      if (j < count) sum = fmaf(weight, of[j], sum);
     });
   }
-  __device__ float result() const { return sum * (1.0f / total); }
+  __device__ float result() const { return values[0] * (1.0f / total); }
 };
 
 // kInner: columns of the feed-forward layer.
