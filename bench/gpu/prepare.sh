@@ -27,7 +27,8 @@ cp -r python/molspec "$site"
 cp "$folder"/libraries/molspec/*.so "$site/molspec"
 export PYTHONPATH="$site"
 "$python" bench/gpu/prove.py
-for part in probe dense engine-bfloat16 host-rounds laws-bfloat16 small real times times-more kernels; do
+for part in probe dense engine-bfloat16 host-rounds laws-bfloat16 small real processes \
+  times times-more kernels; do
   "$python" bench/gpu "$part" --device cpu --few > /dev/null
   echo "ok    $part"
 done
