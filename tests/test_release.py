@@ -90,7 +90,7 @@ def _would_install(folder: Path, torch_version: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("version", ["2.11.0", "2.15.0+cu132", "2.99.0"])
+@pytest.mark.parametrize("version", ["2.11.0", "2.99.0+cu132"])
 def test_pip_keeps_a_torch_that_is_new_enough(tmp_path: Path, version: str) -> None:
     done = _would_install(tmp_path, version)
     assert done.returncode == 0, done.stderr

@@ -24,6 +24,7 @@ SETS = (
 #: Forks for each set, because the kernels are chosen when the first is needed.
 SCRIPT = """
 import os, sys, torch
+from molspec.engine import ops
 from tests.engine.test_instruction_sets import SETS, steps
 for name in SETS:
     os.environ["MOLSPEC_INSTRUCTION_SET"] = name
@@ -36,6 +37,8 @@ for name in SETS:
             sys.stdout.flush()
             os._exit(0)
     os.wait()
+os.environ["MOLSPEC_INSTRUCTION_SET"] = ""  # is ignored
+print(f"chosen {ops.instruction_set()}")
 """
 TOLERANCES = {torch.float32: (2e-5, 1e-5), torch.bfloat16: (0.06, 0.02), torch.int8: (0.1, 0.0)}
 Steps = dict[tuple[str, torch.dtype], torch.Tensor]
@@ -64,6 +67,7 @@ def steps_by_set(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Steps]:
     done = run("portable", SCRIPT, str(folder))
     assert done.returncode == 0, done.stderr
     paths = {name: folder / name for name in SETS if (folder / name).exists()}
+    assert done.stdout.rpartition("chosen ")[2].strip() in paths
     for name in {*SETS} - {*paths}:
         assert f"MOLSPEC_INSTRUCTION_SET is '{name}'" in done.stdout
     return {name: torch.load(path, weights_only=False) for name, path in paths.items()}
@@ -101,22 +105,6 @@ def _sets_that_round_differently(dtype: torch.dtype) -> set[str]:
     return {"avx512_bf16"} if dtype == torch.bfloat16 and not intel else set()
 
 
-def test_forked_processes_and_threads_use_the_kernels_of_their_parent() -> None:
-    script = """
-import os, torch
-from molspec.engine import ops
-from tests.engine.trees import batch_of
-batch = batch_of("post-norm", "more nodes than a chunk", torch.int8)
-expected = batch.run()
-if os.fork() == 0:
-    ops.set_num_threads(3)
-    os._exit(0 if torch.equal(batch.run(), expected) else 1)
-raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))
-"""
-    process = run("", script)
-    assert process.returncode == 0, process.stderr
-
-
 @pytest.mark.skipif(
     "amx_int8" not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AMX"
 )
@@ -138,8 +126,3 @@ print(description.installation())
         "kernels for avx512_vnni, as the system refuses AMX: No space left on device"
     )
     assert "; the system refuses AMX: " in run("avx512_amx", script).stderr
-
-
-def test_an_empty_environment_variable_is_ignored() -> None:
-    process = run("", "from molspec.engine import ops; print(ops.instruction_set())")
-    assert process.stdout.strip() in SETS, process.stderr

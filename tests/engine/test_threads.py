@@ -70,8 +70,8 @@ def test_callers_share_workers() -> None:
     assert operating_system_threads() < before + 4  # no caller has two workers of its own
 
 
-def test_a_forked_child_has_its_own_workers() -> None:
-    batch = batch_of("post-norm", "ragged", torch.float32)
+def test_a_forked_child_has_its_own_workers_and_the_kernels_of_its_parent() -> None:
+    batch = batch_of("post-norm", "more nodes than a chunk", torch.int8)
     molspec.set_num_threads(2)
     expected = batch.run()
     with warnings.catch_warnings():

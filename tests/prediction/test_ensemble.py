@@ -93,10 +93,9 @@ def test_a_mean_differs_from_its_members(model: Model) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_the_mean_of_copies_has_the_bits_of_the_model(dtype: str) -> None:
-    one, three = molspec.load("product", dtype=dtype), molspec.load(["product"] * 3, dtype=dtype)
-    queries = ["CC(=O)Cl.Nc1ccccc1", "CC(=O)Cl.CCO", "OB(O)c1ccccc1.Brc1ccncc1"]
+    one, three = (Model(MEMBERS[0], dtype, others=[MEMBERS[0]] * count) for count in (0, 2))
     for options in ({}, {"n_best": 5}, {"samples": 3}):
-        found, expected = three.predict(queries, **options), one.predict(queries, **options)
+        found, expected = three.predict(SHORT, **options), one.predict(SHORT, **options)
         assert list(found) == list(expected)
         # A pass of the ensemble is one of each member.
         assert found.statistics.decoder_calls == expected.statistics.decoder_calls

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,30 +10,31 @@ import torch
 from molspec import load
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
-from molspec.prediction.results import Results
 from tests import tiny
 from tests.refusals import refused
 
 QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
 
 
-def forced_log_probs(model: Model, predicted: Results, batch_size: int) -> list[float]:
-    pairs = [(query, answer.smiles) for query, answer in tiny.finished_answers(predicted)]
-    results = model.log_probs(*map(list, zip(*pairs, strict=True)), batch_size=batch_size)
-    assert [(result.query, result.predictions[0].smiles) for result in results] == pairs
-    assert all(result.error is None for result in results)
-    return [result.predictions[0].log_prob for result in results]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("token_log_probs", [False, True])
+@pytest.mark.parametrize("model", ["float32", "bfloat16", "int8", "ensemble"])
 @pytest.mark.parametrize("n_best", [1, 6])
-def test_log_probs_equal_those_of_predictions_to_the_bit(dtype: str, n_best: int) -> None:
-    model = Model(tiny.checkpoint(), dtype)
-    predicted = model.predict(tiny.QUERIES, n_best, max_length=60)
-    expected = [answer.log_prob for _, answer in tiny.finished_answers(predicted)]
-    assert expected
+def test_predictions_have_the_log_probs_of_given_targets_to_the_bit(
+    model: str, n_best: int, token_log_probs: bool
+) -> None:
+    made = (
+        Model(tiny.checkpoint(), others=tiny.others())
+        if model == "ensemble"
+        else tiny.model(dtype=model)
+    )
+    options: dict[str, Any] = {"token_log_probs": token_log_probs}
+    predicted = made.predict(tiny.QUERIES, n_best, max_length=60, **options)
+    queries, expected = zip(*tiny.finished_answers(predicted), strict=True)
+    targets = [answer.smiles for answer in expected]
     for batch_size in (1, 3, 32):
-        assert forced_log_probs(model, predicted, batch_size) == expected
+        results = made.log_probs(queries, targets, batch_size=batch_size, **options)
+        assert [(result.query, result.error) for result in results] == [(q, None) for q in queries]
+        assert [result.predictions for result in results] == [(answer,) for answer in expected]
 
 
 @pytest.mark.parametrize("target_bos", [False, True])

@@ -14,6 +14,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
+from tests.drafting.drafters import Silent
 from tests.laws import cases
 from tests.search import chance, plain
 
@@ -22,6 +23,7 @@ SHORT = tiny.QUERIES[:-1]
 SEEDS, SAMPLES, MAX_LENGTH = 4, 1000, 3
 #: Upper limit of a statistic with these seeds, in standard deviations.
 LIMIT = 3.0
+VOCAB = tiny.VOCABULARY.size
 REJECTION: dict[str, Any] = {"verification": "rejection"}
 
 
@@ -34,13 +36,13 @@ def model() -> Model:
     return cases.Own().model
 
 
-def draw_samples(model: Model, **options: Any) -> list[chance.Sequence_]:
+def draw_samples(model: Model, count: int = SAMPLES, **options: Any) -> list[chance.Sequence_]:
     """Samples of all seeds, as token ids."""
     source_ids = tiny.VOCABULARY.encode(QUERY)
     source = Source(source_ids, [tiny.VOCABULARY.bos_id, *source_ids, plain.EOS])
     scheduler = Scheduler(model.engine.session(SEEDS), model.context.guess, SEEDS)
     for seed in range(SEEDS):
-        drawn = PredictOptions(samples=SAMPLES, seed=seed, max_length=MAX_LENGTH, **options)
+        drawn = PredictOptions(samples=count, seed=seed, max_length=MAX_LENGTH, **options)
         strategy = model.decode_config(drawn).strategy(model.context)
         scheduler.add(source_request(source, strategy))
     results = [decoded for _, decoded in sorted(scheduler.finish())]
@@ -132,12 +134,22 @@ def test_equal_samples_are_merged_and_counted(model: Model) -> None:
             assert each.log_prob == pytest.approx(merged_log_prob, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+class Siblings(Silent):
+    """Drafts every token after a path; most of them are rejected."""
+
+    def propose(self, paths: Any) -> list[_native.DraftTree]:
+        ids = range(4, VOCAB)
+        return [_native.DraftTree([*ids], [-1] * len(ids), [-2.0] * len(ids)) for _ in paths]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "siblings"])
 def test_rejected_samples_of_every_drafter_follow_the_model_distribution(
     model: Model, drafters: dict[str, Any], name: str
 ) -> None:
     options: dict[str, Any] = {"temperature": 1.2, "top_k": 5}
-    samples = draw_samples(model, drafter=drafters[name](), **REJECTION, **options)
+    drafter = Siblings() if name == "siblings" else drafters[name]()
+    count = SAMPLES if name == "siblings" else 500
+    samples = draw_samples(model, count, drafter=drafter, **REJECTION, **options)
     assert chance.chi_square(samples, probabilities_of(model, **options)) < LIMIT
 
 
@@ -166,7 +178,6 @@ def test_drafts_from_the_distribution_of_the_model_are_accepted(
     assert statistics.accepted_tokens > sum(map(len, tokens)) // 4
 
 
-VOCAB = tiny.VOCABULARY.size
 C = tiny.VOCABULARY.encode("C")[0]
 
 

@@ -82,15 +82,6 @@ def test_every_token_has_its_log_prob(
     assert all(result.predictions for result in results)
 
 
-def test_a_given_target_has_them_too(model: Model) -> None:
-    answers = tiny.finished_answers(model.predict(SHORT, 3, max_length=20, token_log_probs=True))
-    queries, found = zip(*answers, strict=True)
-    targets = [answer.smiles for answer in found]
-    results = model.log_probs(queries, targets, token_log_probs=True)
-    assert [result.predictions[0] for result in results] == list(found)
-    assert model.log_probs(queries[:1], targets[:1])[0].predictions[0].token_log_probs is None
-
-
 def test_merged_answers_have_those_of_the_likeliest_spelling() -> None:
     spellings = [
         Prediction("OCC", -2.0, token_log_probs=(-1.5, -0.5)),
