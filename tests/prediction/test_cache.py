@@ -5,7 +5,7 @@ import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Result
 from tests import tiny
+from tests.drafting.drafters import Silent
 from tests.refusals import refused
 
 OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
@@ -52,18 +53,15 @@ def test_cached_answers_equal_those_of_the_model(tiny_model: Model) -> None:
     assert (cache.misses, cache.hits, len(cache)) == (6, 9, 3)  # "junk" is read three times
 
 
-@dataclass
-class Repeating:
+class Repeating(Silent):
     """Drafts the same token again and again."""
 
-    token_id: int
+    def __init__(self, token_id: int) -> None:
+        super().__init__()
+        self._tree = DraftTree([token_id], [-1], [0.0])
 
-    def start(self, row: int, source_ids: Sequence[int]) -> None: ...
-
-    def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
-        return [DraftTree([self.token_id], [-1], [0.0]) for _ in paths]
-
-    def release(self, row: int) -> None: ...
+    def propose(self, paths: Sequence[Any]) -> list[DraftTree]:
+        return [self._tree] * len(paths)
 
 
 RELAXED: dict[str, Any] = {"verification": "relaxed", "beta": 12, "tau": 50.0, "max_length": 8}

@@ -208,9 +208,7 @@ def test_a_tree_without_nodes_has_no_distributions() -> None:
 def test_proposed_distributions_are_checked(
     model: Model, tree: _native.DraftTree, message: str
 ) -> None:
-    class Own:
-        def start(self, row: int, source_ids: object) -> None: ...
-        def release(self, row: int) -> None: ...
+    class Own(Silent):
         def propose(self, paths: Any) -> list[_native.DraftTree]:
             return [tree] * len(paths)
 
