@@ -185,5 +185,3 @@ def test_refuses_invalid_drafter_models(model: Model) -> None:
     refused(CheckpointError, "nowhere", model.predict, SHORT, drafter=ModelDraft("nowhere"))
     with pytest.raises(ValueError, match=r"^model is a int: expected the name or the path"):
         model.predict(SHORT, drafter=ModelDraft(3))
-    with pytest.raises(ValueError, match="'none', 'windows', 'heads', 'spec' or a Drafter"):
-        model.predict(SHORT, beam="sbs", n_best=2, drafter="tree")

@@ -70,10 +70,5 @@ def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: in
 def test_refuses_invalid_drafters(model: Model) -> None:
     with pytest.raises(ValueError, match=r"^drafter is the class Recorded: expected an object"):
         model.predict(["CCO"], drafter=Recorded)
-    for wrong in (7, object()):
-        with pytest.raises(
-            ValueError, match=r"^drafter is .*: expected one of none, windows, tree"
-        ):
-            model.predict(["CCO"], drafter=wrong)
     assert isinstance(recorded(model), Drafter)
     assert not isinstance(TreeDraft(), Drafter)

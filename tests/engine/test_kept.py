@@ -60,19 +60,6 @@ def test_content_of_caches_does_not_change_answers(model: Model, expected: Answe
     assert answers(model) == expected
 
 
-def test_concurrent_sessions_share_no_caches(model: Model) -> None:
-    engine = engine_of(model)
-    one, two = engine.session(1), engine.session(1)
-    one.encode([0], [[4, 5, 6]])
-    two.encode([0], [[4, 5, 6]])
-    assert one._buffers is not two._buffers
-    assert not idle_buffers(model)
-    del one
-    assert len(idle_buffers(model)) == 1
-    del two
-    assert len(idle_buffers(model)) == 2
-
-
 def test_source_that_is_too_long_takes_no_blocks(model: Model) -> None:
     longest = tiny.SPEC.max_positions
     session = engine_of(model).session(2)

@@ -13,7 +13,6 @@ from molspec.prediction.results import (
     ALL_DROPPED,
     Prediction,
     Result,
-    merge_duplicates,
     without_unchanged,
 )
 from tests import tiny
@@ -87,12 +86,6 @@ def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
     (failed,) = retro.predict(["no SMILES"])
     assert failed.task == "retro"
     assert failed.reactions == ()
-
-
-def test_merged_answer_keeps_its_tolerated_count() -> None:
-    answers = [Prediction("OCC", -2.0, tolerated=1), Prediction("CCO", -1.0, tolerated=2)]
-    (merged,) = merge_duplicates([answers])
-    assert (merged.smiles, merged.tolerated) == ("CCO", 2)
 
 
 def test_a_list_of_which_nothing_is_left_says_so_everywhere() -> None:

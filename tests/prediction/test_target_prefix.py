@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from molspec import Decoder, Model, PredictOptions, load
-from molspec.prediction.results import Prediction, count_duplicates, merge_duplicates
 from molspec.text import canonicalise, other_spellings, spelt_alike
 from tests import tiny
 from tests.refusals import refused
@@ -111,18 +110,6 @@ def test_a_model_whose_decoder_writes_bos_first_writes_it_before_the_prefix() ->
     if answer.finished:
         (forced,) = model.log_probs(["CCO"], [answer.smiles])
         assert forced.predictions[0].log_prob == answer.log_prob
-
-
-def test_merged_answers_have_the_part_of_all_spellings() -> None:
-    spellings = [
-        Prediction("CCO", -1.0, log_prob_after_prefix=-0.5),
-        Prediction("C(C)O", -2.0, log_prob_after_prefix=-1.5),
-    ]
-    total = math.log(math.exp(-1.0) + math.exp(-2.0))
-    for merged in (merge_duplicates([spellings])[0], count_duplicates(spellings)[0]):
-        assert merged.log_prob == pytest.approx(total)
-        assert merged.log_prob_after_prefix == pytest.approx(total + 0.5)
-    assert merge_duplicates([spellings[:1]]) == tuple(spellings[:1])
 
 
 def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> None:

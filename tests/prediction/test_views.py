@@ -8,7 +8,7 @@ import pytest
 
 from molspec import Decoder, PredictOptions
 from molspec.prediction.model import Model
-from molspec.prediction.results import Prediction, Result, merge_duplicates
+from molspec.prediction.results import Prediction, Result, count_duplicates, merge_duplicates
 from molspec.text import Vocabulary, canonicalise, other_spellings
 from tests import tiny
 
@@ -136,6 +136,25 @@ def test_merged_probabilities_are_means() -> None:
     assert [prediction.smiles for prediction in merged] == ["CCO", "N", "C("]
     probabilities = [math.exp(prediction.log_prob) for prediction in merged]
     assert probabilities == pytest.approx([0.4, 0.35, math.exp(-9) / 2])
+
+
+def test_merged_answers_are_the_likeliest_spelling_with_the_probability_of_all() -> None:
+    spellings = [
+        Prediction(
+            "OCC", -2.0, tolerated=1, token_log_probs=(-1.5, -0.5), log_prob_after_prefix=-1.5
+        ),
+        Prediction(
+            "CCO", -1.0, tolerated=2, token_log_probs=(-0.25, -0.75), log_prob_after_prefix=-0.5
+        ),
+    ]
+    total = math.log(math.exp(-1.0) + math.exp(-2.0))
+    for merged in (merge_duplicates([spellings])[0], count_duplicates(spellings)[0]):
+        assert merged.smiles == "CCO"
+        assert merged.log_prob == pytest.approx(total)
+        assert merged.log_prob_after_prefix == pytest.approx(total + 0.5)
+    (merged,) = merge_duplicates([spellings])
+    assert (merged.tolerated, merged.token_log_probs) == (2, (-0.25, -0.75))
+    assert merge_duplicates([spellings[:1]]) == tuple(spellings[:1])
 
 
 @pytest.mark.parametrize("smiles", ["CC(=O)Oc1ccc2c(c1)CCN2", "C[C@H](N)C(=O)O.O=C(O)/C=C/Br", "C"])

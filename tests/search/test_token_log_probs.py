@@ -9,7 +9,7 @@ import pytest
 
 from molspec.drafting import LookAhead, WindowDrafts
 from molspec.prediction.model import Model
-from molspec.prediction.results import Prediction, Results, merge_duplicates
+from molspec.prediction.results import Prediction, Results
 from tests import tiny
 from tests.laws import cases
 from tests.search import plain
@@ -80,12 +80,3 @@ def test_every_token_has_its_log_prob(
                 before = sum(answer.token_log_probs[:count])
                 assert answer.log_prob_after_prefix == answer.log_prob - before
     assert all(result.predictions for result in results)
-
-
-def test_merged_answers_have_those_of_the_likeliest_spelling() -> None:
-    spellings = [
-        Prediction("OCC", -2.0, token_log_probs=(-1.5, -0.5)),
-        Prediction("CCO", -1.0, token_log_probs=(-0.25, -0.75)),
-    ]
-    (merged,) = merge_duplicates([spellings])
-    assert (merged.smiles, merged.token_log_probs) == ("CCO", (-0.25, -0.75))
