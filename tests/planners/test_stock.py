@@ -200,28 +200,27 @@ def test_a_key_with_isotopes_is_no_stereoisomer(tmp_path: Path) -> None:
     assert "CI" not in labelled
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("N/A", "2"),
-        ("on request", "900"),
-        ("in 2 weeks", "3"),
-        ("", "3"),
-        ("nan", "1000 EUR"),
-        ("1,200", "900"),
-        ("1 200.50 EUR", "$900"),
-        ("EUR 12", "3,50 €/g"),
-        ("0.5", "0.25"),
-    ],
-)
-@pytest.mark.parametrize("turned", [False, True])
-def test_the_lowest_price_that_is_a_number_counts(
-    tmp_path: Path, first: str, second: str, turned: bool
-) -> None:
-    rows = [f'CCO,first,"{first}"', f'OCC,second,"{second}"']
-    table = "\n".join(["smiles,name,price", *rows[:: -1 if turned else 1]])
-    stock = stock_of(tmp_path, table, name="a.csv")
-    assert (stock.get("CCO"), stock.price("CCO")) == ("second", second)
+#: Prices, and lower ones, or ones that are numbers.
+PRICES = {
+    "N/A": "2",
+    "on request": "900",
+    "in 2 weeks": "3",
+    "": "3",
+    "nan": "1000 EUR",
+    "1,200": "900",
+    "1 200.50 EUR": "$900",
+    "EUR 12": "3,50 €/g",
+    "0.5": "0.25",
+}
+
+
+@pytest.mark.parametrize("first", PRICES)
+def test_the_lowest_price_that_is_a_number_counts(tmp_path: Path, first: str) -> None:
+    rows = [f'CCO,first,"{first}"', f'OCC,second,"{PRICES[first]}"']
+    for order in (1, -1):
+        table = "\n".join(["smiles,name,price", *rows[::order]])
+        stock = stock_of(tmp_path, table, name="a.csv")
+        assert (stock.get("CCO"), stock.price("CCO")) == ("second", PRICES[first])
 
 
 def test_columns_of_a_stock_have_options_of_their_own(tmp_path: Path) -> None:

@@ -85,26 +85,16 @@ def test_every_query_is_counted_by_its_outcome(client: httpx.Client) -> None:
     assert not any("/no/such" in name for name in metric_values(client))
 
 
-@pytest.mark.parametrize(
-    ("path", "host", "status"),
-    [
-        *(
-            ("/v1/models", host, 400)
-            for host in ("elsewhere.example", "localhost.example:80", "[::2]:80", "", "[", "[a]")
-        ),
-        *(
-            ("/v1/models", host, 200)
-            for host in ("localhost", "LOCALHOST:8000", "[::1]:80", "[::1]")
-        ),
-        # A container's runtime calls them by its address.
-        *((probe, "10.0.0.7:8000", 200) for probe in ("/healthz", "/readyz")),
-    ],
-)
-def test_only_listed_hosts_are_answered(guarded: str, path: str, host: str, status: int) -> None:
-    answer = httpx.get(f"{guarded}{path}", headers={"Host": host})
-    assert answer.status_code == status
-    if status == 400:
+def test_only_listed_hosts_are_answered(guarded: str) -> None:
+    others = ["elsewhere.example", "localhost.example:80", "[::2]:80", "[", "[a]"]
+    for host in (*others, ""):
+        answer = httpx.get(f"{guarded}/v1/models", headers={"Host": host})
+        assert answer.status_code == 400
         assert "expected one of localhost, [::1]; --allowed-host" in answer.json()["detail"]
+    for host in ("localhost", "LOCALHOST:8000", "[::1]:80", "[::1]"):
+        assert httpx.get(f"{guarded}/v1/models", headers={"Host": host}).status_code == 200
+    for probe in ("/healthz", "/readyz"):  # a container's runtime calls them by its address
+        assert httpx.get(guarded + probe, headers={"Host": "10.0.0.7:8000"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/models", "/", "/page/page.js"])

@@ -42,20 +42,14 @@ def test_counter_ions_are_removed(smiles: str, parent: str, removed: tuple[str, 
     assert main_component(smiles) == (parent, removed)
 
 
-@pytest.mark.parametrize(
-    "smiles",
-    [
-        "CC(=O)Cl.Nc1ccccc1",
-        "CC(=O)O.OCC",
-        "CCN.CC(=O)O",  # an amide is made of them
-        "CC(=O)[O-].[Na+].CCBr",
-        "[Na+].[N-]=[N+]=[N-].CCCBr",
-        "[Na+].[I-].CCCCl",
-        "[Na+].[OH-].CCC(=O)OC",
-        "OCCc1ccccc1.Br",
-        "Cl.CCCN.CCO",
-    ],
+#: Reactants: of amines with carboxylic acids, amides are made.
+MIXTURES = (
+    "CC(=O)Cl.Nc1ccccc1 CC(=O)O.OCC CCN.CC(=O)O CC(=O)[O-].[Na+].CCBr OCCc1ccccc1.Br Cl.CCCN.CCO "
+    "[Na+].[N-]=[N+]=[N-].CCCBr [Na+].[I-].CCCCl [Na+].[OH-].CCC(=O)OC"
 )
+
+
+@pytest.mark.parametrize("smiles", MIXTURES.split())
 def test_several_molecules_are_not_a_salt(smiles: str) -> None:
     refused(r"\d molecules that are not a salt, expected one", main_component, smiles)
 
