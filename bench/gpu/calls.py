@@ -26,13 +26,8 @@ HERE = Path(__file__).parent
 #: With STAND_IN=1 the CUDA operators run as host code, on this many times the limits; SLOWER gives
 #: another number.
 _SLOWER = 20
-_CHECKS = (
-    "dense",
-    *(f"{kind}-{dtype}" for kind in ("engine", "wide") for dtype in ("float32", "bfloat16")),
-    "places-float32",
-    "places-bfloat16",
-    "cluster",
-)
+_KINDS, _DTYPES = ("engine", "wide", "places"), ("float32", "bfloat16")
+_CHECKS = ("dense", *(f"{kind}-{dtype}" for kind in _KINDS for dtype in _DTYPES), "cluster")
 #: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
 _SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")
 #: Seconds of a part, of one under a tool, and of those that need other ones.
