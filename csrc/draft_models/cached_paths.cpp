@@ -31,10 +31,13 @@ void CachedPaths::request(const std::vector<Path>& paths, const std::vector<int3
   states_.clear();
   trees_.assign(paths.size(), {});
   if (unfinished_) forget();
+  for (const Path& path : paths) {
+    checked_row(rows_, path.row, true);
+    model_->roles().check_tokens(path.token_ids);
+  }
   for (size_t i = 0; i < paths.size(); ++i) {
-    Query& query = checked_row(rows_, paths[i].row, true);
+    const Query& query = rows_[paths[i].row];
     const std::vector<int32_t>& token_ids = paths[i].token_ids;
-    model_->roles().check_tokens(token_ids);
     PathState state;
     state.row = paths[i].row;
     state.count = counts[i];
@@ -42,6 +45,7 @@ void CachedPaths::request(const std::vector<Path>& paths, const std::vector<int3
     state.sampler = paths[i].sampler;
     state.sequence.live = counts[i] > 0;
     state.sequence.token_ids = token_ids;
+    state.sequence.log_prob = paths[i].log_prob;
     state.sequence.node = known(query, token_ids);
     states_.push_back(std::move(state));
   }

@@ -40,8 +40,7 @@ class Continuations : public CachedPaths {
     std::vector<Path> out;
     for (const PathState& state : states_) {
       if (!state.sequence.live || drafters_[state.row]) continue;
-      out.push_back({state.row, state.sequence.token_ids, state.sequence.log_prob,
-                     tree_.parent(state.sequence.node)});
+      out.push_back({state.row, state.sequence.token_ids, state.sequence.log_prob});
       if (state.sampler) out.back().sampler = state.sampler->of_drafter();
     }
     return out;

@@ -2,8 +2,7 @@
 // id among equals, whatever the drafts. Andronov et al., J. Cheminform. 2025, "Speculative greedy
 // decoding".
 //
-// A *team* (drafting/guess_rules.h) is the threads that follow the path; all compute the same
-// values. It offers
+// A *team* is the threads that follow the path; all compute the same values. It offers
 //
 //   likeliest(node)       the argmax of the log-probs after a staged node, the lowest id among
 //                         equals, as an object with token_id and log_prob
@@ -13,7 +12,6 @@
 
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "common/anywhere.h"

@@ -1,5 +1,6 @@
 // The order of candidates in every beam: by score, then by the rank of the hypothesis they extend,
-// then by token id. No two candidates of a search are equal, so every selection is unique.
+// then by token id. No two candidates of a search are equal, but leaves of SBS; so
+// every selection is unique.
 
 #pragma once
 

@@ -85,7 +85,8 @@ void Batch::plan(const std::vector<AdmittedTree>& proposed) {
     if (!rows_[i].live) continue;
     const auto first = path;
     while (path != waiting.end() && path->row == static_cast<int32_t>(i)) ++path;
-    rows_[i].search->plan({proposed_.begin() + (first - waiting.begin()), path - first});
+    const auto count = static_cast<size_t>(path - first);
+    rows_[i].search->plan({proposed_.begin() + (first - waiting.begin()), count});
   }
 }
 

@@ -41,7 +41,7 @@ void BeamSearch::begin(const std::vector<int32_t>& source_ids) {
     row_.notes->begin(node);
 }
 
-// ---------------------------------------------------------------------------------------- plan
+// --------------------------------------------------------------------------------------- stage
 
 void BeamSearch::paths(std::vector<Path>& out) const {
   if (!spec_.proposed) return;
@@ -183,7 +183,7 @@ void BeamSearch::blend_drafts(int32_t slot) {
   node.guesses = std::move(blended);
 }
 
-// ------------------------------------------------------------------------------------- advance
+// -------------------------------------------------------------------------------------- accept
 
 bool BeamSearch::accept(const StepLogProbs& log_probs) {
   for (const int32_t slot : staged_) {

@@ -1,8 +1,9 @@
 // Exact beam search: the n best of standard beam search, with or without lookahead.
 //
-// - Standard: plan stages the live hypotheses' last tokens, advance takes one step.
-// - Lookahead and replay: plan also runs beam search ahead on guessed distributions and stages the
-//   nodes that would be live there; advance then replays standard beam search for as many steps as
+// - Standard: stage() takes the live hypotheses' last tokens, accept() one step.
+// - Lookahead and replay: stage() also runs beam search ahead on guessed distributions and takes
+// the
+//   nodes that would be live there; accept() then replays standard beam search for as many steps as
 //   the true distributions are known. A replayed step uses the same values as beam search, so
 //   sequences, log-probs and order are the same, to the bit if a node's distribution does not
 //   depend on the other nodes. Guesses only affect the time: they come from an external drafter if

@@ -1,4 +1,4 @@
-// Binds the settings of searches, and the batch that runs them.
+// Binds the settings of searches, the batch that runs them, and draft models.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

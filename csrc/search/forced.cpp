@@ -1,6 +1,10 @@
 // Forced decoding: greedy decoding whose tokens are given, with the targets as its drafts, so one
 // decoder pass computes the log-probs of all of them.
 
+#include <limits>
+#include <utility>
+
+#include "common/require.h"
 #include "search/sequence.h"
 
 namespace molspec {
@@ -33,10 +37,12 @@ class ForcedSearch final : public Search {
   }
 
   bool accept(const StepLogProbs& log_probs) override {
+    bool impossible = false;
     for (const DraftTree& target : targets_) {
       const auto given = [&](const Sequence& at, const float* row) {
         const int32_t place = at.token_count;
         const int32_t token_id = place < target.size() ? target.token_ids[place] : row_.eos();
+        impossible |= row[token_id] == -std::numeric_limits<float>::infinity();
         return Drawn{token_id, row[token_id]};
       };
       Sequence sequence;
@@ -47,7 +53,7 @@ class ForcedSearch final : public Search {
         decoded_.hypotheses.push_back(
             {std::move(sequence.token_ids), sequence.log_prob, true, sequence.node});
     }
-    if (decoded_.hypotheses.empty()) decoded_.error = kNoNumbers;
+    if (decoded_.hypotheses.empty()) decoded_.error = impossible ? kImpossibleTarget : kNoNumbers;
     return true;
   }
 

@@ -1,7 +1,5 @@
 #include "search/query_nodes.h"
 
-#include <algorithm>
-
 namespace molspec {
 
 void QueryNodes::keep(const std::vector<Kept>& kept) {

@@ -45,8 +45,9 @@ struct SearchStatistics {
 
 // The error of a query whose log-probs are NaN or infinite.
 constexpr char kNoNumbers[] = "the model's log-probabilities are not numbers";
-// The error of a query whose prefix cannot be written.
+// The errors of a query whose prefix, or whose given targets, cannot be written.
 constexpr char kImpossiblePrefix[] = "the model gives target_prefix no probability";
+constexpr char kImpossibleTarget[] = "the model gives the target no probability";
 
 struct Decoded {
   int32_t row = 0;                     // of the batch
@@ -99,7 +100,9 @@ class StepLogProbs {
       : tree_(tree), rows_(rows), vocab_size_(vocab_size) {}
 
   // The row [vocab_size] of a staged node.
-  const float* after(int32_t node) const { return rows_ + int64_t{tree_.row(node)} * vocab_size_; }
+  const float* after(int32_t node) const {
+    return rows_ + int64_t{tree_.staged_index(node)} * vocab_size_;
+  }
   const TokenTree& tree() const { return tree_; }
   int32_t vocab_size() const { return vocab_size_; }
 

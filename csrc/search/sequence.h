@@ -42,7 +42,7 @@ class SequenceTeam {
   int32_t drafted(int32_t node, int32_t token_id) const {
     const int32_t child = log_probs_.tree().child(slot(node), token_id);
     const bool staged =
-        child != TokenTree::kNone && log_probs_.tree().row(child) != TokenTree::kNone;
+        child != TokenTree::kNone && log_probs_.tree().staged_index(child) != TokenTree::kNone;
     return staged ? child + 1 : kLastToken;
   }
   double nth_log_prob(int32_t node, int32_t n) const {

@@ -21,7 +21,8 @@ namespace molspec {
 class Search;
 struct Row;
 
-// The settings of every search. Batch applies all except max_length.
+// The settings of every search. Batch applies min_length and token_log_probs, for which a search
+// must keep the nodes of its finished hypotheses.
 struct Settings {
   int32_t max_length;            // tokens of a hypothesis, EOS counted
   int32_t min_length = 1;        // the same

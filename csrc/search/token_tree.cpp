@@ -75,8 +75,8 @@ void TokenTree::clear(int32_t query) {
 }
 
 void TokenTree::stage(int32_t query, int32_t slot) {
-  if (row(slot) != kNone) return;
-  node(slot).row = static_cast<int32_t>(staged_.size());
+  if (staged_index(slot) != kNone) return;
+  node(slot).staged_index = static_cast<int32_t>(staged_.size());
   const int32_t position = node(slot).position;
   // A child of the last staged node extends that node's path.
   if (!path_slots_.empty() && path_slots_.back() == node(slot).parent) {
@@ -94,7 +94,7 @@ void TokenTree::stage(int32_t query, int32_t slot) {
 }
 
 void TokenTree::clear_staged() {
-  for (size_t i = 0; i < staged_.size(); ++i) node(staged_slot(i)).row = kNone;
+  for (size_t i = 0; i < staged_.size(); ++i) node(staged_slot(i)).staged_index = kNone;
   staged_.clear();
   path_slots_.clear();
 }

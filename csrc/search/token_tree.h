@@ -38,7 +38,7 @@ class TokenTree {
   int32_t parent(int32_t slot) const { return node(slot).parent; }
   int32_t position(int32_t slot) const { return node(slot).position; }
   // The index of a node among those that are staged; kNone of another one.
-  int32_t row(int32_t slot) const { return node(slot).row; }
+  int32_t staged_index(int32_t slot) const { return node(slot).staged_index; }
   // The tokens of the path to a node, without BOS.
   std::vector<int32_t> path(int32_t slot) const;
   // The first node after `slot`, and the next node with the same parent; or kNone.
@@ -61,7 +61,7 @@ class TokenTree {
  private:
   struct Node {
     int32_t token_id, parent, position;
-    int32_t first_child, next_sibling, row;
+    int32_t first_child, next_sibling, staged_index;
   };
   const Node& node(int32_t slot) const { return nodes_[slot]; }
   Node& node(int32_t slot) { return nodes_[slot]; }

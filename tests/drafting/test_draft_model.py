@@ -94,6 +94,17 @@ def test_trees_are_not_changed_by_later_requests(model: Model) -> None:
     assert [tree.token_ids for tree in trees] == [[4], [6]]
 
 
+def test_a_refused_request_leaves_no_path(model: Model) -> None:
+    paths = _native.Continuations(
+        row_count=1, guess_model=model.context.guess, drafts=native_options(NoDraft()), width=1
+    )
+    paths.start(0, [4, 6])
+    known, unknown = (_native.Path(row=0, token_ids=ids, log_prob=0.0) for ids in ([4], [99]))
+    refused("^token id is 99", paths.request, [known, unknown], [1, 1])
+    paths.plan([])
+    assert len(paths.nodes) == 0
+
+
 @pytest.mark.parametrize("fails_at", [0, 1, 2])
 def test_a_failed_pass_of_a_draft_model_is_evaluated_anew(
     model: Model, folder: FilePath, fails_at: int

@@ -153,3 +153,12 @@ def test_models_of_aligned_text_score_molecules_and_others_texts() -> None:
     assert plain.log_probs(["CCO"], ["OCC"]) != plain.log_probs(["CCO"], ["OCC"], aligned=True)
     either = Model(tiny.checkpoint(), others=[replace(tiny.checkpoint(2), aligned=True)])
     assert either.aligned
+
+
+def test_a_molecule_without_aligned_spellings_is_scored_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("molspec.prediction.queries.aligned_spellings", lambda *_: [])
+    model = tiny.model()
+    one, other = (model.log_probs(["CCO"], ["CCN"], aligned=each) for each in (True, False))
+    assert one == other

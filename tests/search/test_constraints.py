@@ -152,9 +152,11 @@ def undrafted(max_length: int) -> SequenceSpec:
     ("value", "message"),
     [(-math.inf, "^the model gives target_prefix no probability$"), (math.nan, "are not numbers$")],
 )
-def test_a_prefix_that_the_model_cannot_write_is_an_error(value: float, message: str) -> None:
+def test_tokens_that_the_model_cannot_write_are_an_error(value: float, message: str) -> None:
     row = [-1.0] * 5 + [value] + [-1.0] * (tiny.VOCABULARY.size - 6)
     refused(message, decode, undrafted(9), lambda path: row, [4, 5])
+    target = message.replace("target_prefix", "the target")
+    refused(target, decode, ForcedSpec(max_length=9), lambda path: row)
 
 
 def test_wrong_prefixes_of_ids_are_refused() -> None:

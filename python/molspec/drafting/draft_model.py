@@ -31,11 +31,15 @@ class ModelDrafter(SessionDrafter):
         #: The last drafts, by query and path.
         self._last: dict[tuple[int, tuple[int, ...]], list[list[int]]] = {}
 
+    def start(self, row: int, source_ids: Ids) -> None:
+        """Announce a query, which `read` begins."""
+        super().start(row, source_ids)
+        if self._inner is not None:
+            self._inner.start(row, source_ids)
+
     def read(self, row: int, source_ids: Ids, encoder_ids: Ids) -> None:
         """Begin a query with the target model's encoder ids."""
         super().read(row, source_ids, encoder_ids)
-        if self._inner is not None:
-            self._inner.start(row, source_ids)
         if isinstance(self._inner, EncoderDrafter):
             self._inner.read(row, source_ids, encoder_ids)
 

@@ -272,6 +272,6 @@ def _score(
         (found,) = yield [reader.source(query, canonical)], strategy
         if found[0].canonical == molecule:
             return (found[0],)
-        sources = reader.aligned_pairs(query, molecule, canonical)
+        sources = reader.aligned_pairs(query, molecule, canonical) or sources
     lists = yield sources, strategies.forced(config)
     return (max(chain.from_iterable(lists), key=lambda each: each.log_prob),)

@@ -37,7 +37,7 @@ class DraftSizes:
 
 
 class DeviceGuess:
-    """The data of guesses on a device (csrc/cuda/rounds/rounds.h)."""
+    """The data of guesses on a device (csrc/drafting/guess_rows.h)."""
 
     def __init__(self, caches: Caches, model: GuessModel, states: int) -> None:
         self._caches, self._model = caches, model
