@@ -80,9 +80,8 @@ class SessionDrafter(ABC):
             return
         if not self._free:
             raise ValueError(f"{len(self._names)} queries are in progress: expected no more")
-        place = self._free[-1]
-        self._paths.start(place, source_ids)
-        self._free.pop()
+        self._paths.start(self._free[-1], source_ids)
+        place = self._free.pop()
         self._rows[row], self._names[place], self._new[place] = place, row, encoder_ids
 
     def release(self, row: int) -> None:

@@ -43,7 +43,7 @@ class _Takes(NamedTuple):
 
     called: the search, in errors. unfit: drafters that it cannot use; it can decode without one.
     verification: the kind that it has beside strict. refused: options that must keep their default.
-    ahead: whether it looks ahead: on the tree's guesses by rules of its own, for the name "tree".
+    ahead: whether its "tree" is a LookAhead, on the same guesses. default: its own drafter.
     """
 
     called: str
@@ -51,6 +51,7 @@ class _Takes(NamedTuple):
     verification: str | None = None
     refused: tuple[str, ...] = ()
     ahead: bool = False
+    default: str = "tree"
 
     def drafter(self, requested: object, made: object) -> bool:
         """Whether it takes a drafter, by the request for it and as it is made of that."""
@@ -61,8 +62,8 @@ class _Takes(NamedTuple):
 _SEARCHES: dict[Search, _Takes] = {
     "greedy": _Takes("greedy decoding", (LookAhead,), "relaxed"),
     "exact": _Takes("beam 'exact'", (TreeDraft, WindowDrafts), ahead=True),
-    "standard": _Takes("beam 'standard'", (object,)),
-    "sbs": _Takes("beam 'sbs'", (LookAhead, TreeDraft), refused=("finished",)),
+    "standard": _Takes("beam 'standard'", (object,), default="none"),
+    "sbs": _Takes("beam 'sbs'", (LookAhead, TreeDraft), refused=("finished",), default="windows"),
     "sampling": _Takes(
         "samples",
         (LookAhead,),
@@ -419,14 +420,13 @@ class PredictOptions:
     @property
     def _counts(self) -> dict[str, int]:
         """The given options of the drafter."""
-        values = {name: getattr(self, name) for name in DRAFT_COUNTS}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: n for name in DRAFT_COUNTS if (n := getattr(self, name)) is not None}
 
     @property
     def configuration(self) -> AnyConfiguration:
         """The requested drafter, otherwise the search's own."""
-        default = {"sbs": "windows", "standard": "none"}.get(self.search, "tree")
-        return resolve(default if self.drafter is None else self.drafter, **self._counts)
+        own = _SEARCHES[self.search].default
+        return resolve(own if self.drafter is None else self.drafter, **self._counts)
 
     def length_limit(self, max_positions: int) -> int:
         """max_length for a model whose position table has max_positions rows.
@@ -450,8 +450,7 @@ def changed(options: PredictOptions, **values: Any) -> PredictOptions:
     return made
 
 
-assert PredictOptions.__doc__ is not None  # for mypy
-PredictOptions.__doc__ += f"\n\n{described(PredictOptions)}\n"
+PredictOptions.__doc__ = f"{PredictOptions.__doc__}\n\n{described(PredictOptions)}\n"
 #: The maximum of a number.
 LARGEST: dict[str, int] = {
     option.name: option.metadata["most"]
