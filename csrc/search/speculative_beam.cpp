@@ -108,7 +108,7 @@ class SpeculativeBeamSearch final : public Search {
     kept_.clear();
     bool live = false;
     for (const BeamEntry& entry : beam_) {
-      kept_.push_back({entry.node, !entry.finished});
+      kept_.push_back({entry.node, false});
       live |= continues(entry);
     }
     if (live) {
