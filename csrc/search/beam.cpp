@@ -112,9 +112,9 @@ void BeamSearch::look_ahead() {
       const BeamEntry& entry = ahead.beam[rank];
       if (!entry.continues(spec_.max_length) || entry.confidence < spec_.min_confidence) continue;
       live = true;
-      Note& node = note(entry.node);
-      if (node.evaluated || node.planned || budget == 0) continue;
-      node.drafted = node.planned = true;
+      Note& its = note(entry.node);
+      if (its.evaluated || its.planned || budget == 0) continue;
+      its.drafted = its.planned = true;
       --budget;
       row_.notes->planned.push_back(entry.node);
     }
@@ -122,65 +122,65 @@ void BeamSearch::look_ahead() {
 }
 
 const std::vector<Candidate>& BeamSearch::guesses(int32_t slot) {
-  Note& node = note(slot);
-  if (node.guessed != round_) {
+  Note& its = note(slot);
+  if (its.guessed != round_) {
     follow(slot);
-    guess_.candidates(node.guess_state, width(), node.guesses);
+    guess_.candidates(its.guess_state, width(), its.guesses);
     if (spec_.proposed) blend_drafts(slot);
-    node.guessed = round_;
+    its.guessed = round_;
   }
-  return node.guesses;
+  return its.guesses;
 }
 
 void BeamSearch::follow(int32_t slot) {
-  Note& node = note(slot);
-  if (node.followed) return;
-  node.followed = true;
+  Note& its = note(slot);
+  if (its.followed) return;
+  its.followed = true;
   const int32_t parent = row_.tree->parent(slot);
-  if (parent == TokenTree::kNone) return guess_.start(node.guess_state);
+  if (parent == TokenTree::kNone) return guess_.start(its.guess_state);
   follow(parent);
-  guess_.advance(note(parent).guess_state, row_.tree->token_id(slot), node.guess_state);
+  guess_.advance(note(parent).guess_state, row_.tree->token_id(slot), its.guess_state);
 }
 
 // Finds the node among the external drafts.
 void BeamSearch::find_draft(int32_t slot) {
-  Note& node = note(slot);
-  if (node.proposed == round_) return;
-  node.proposed = round_;
-  node.drafts = nullptr;
+  Note& its = note(slot);
+  if (its.proposed == round_) return;
+  its.proposed = round_;
+  its.drafts = nullptr;
   const int32_t parent = row_.tree->parent(slot);
   if (parent == TokenTree::kNone) return;
   find_draft(parent);
   const Note& before = note(parent);
   if (before.drafts == nullptr) return;
-  node.draft = before.drafts->child(before.draft, row_.tree->token_id(slot));
-  if (node.draft != DraftTree::kNone) node.drafts = before.drafts;
+  its.draft = before.drafts->child(before.draft, row_.tree->token_id(slot));
+  if (its.draft != DraftTree::kNone) its.drafts = before.drafts;
 }
 
 // External drafts come first; the n-gram guess gets the remaining probability.
 void BeamSearch::blend_drafts(int32_t slot) {
   find_draft(slot);
-  Note& node = note(slot);
-  if (node.drafts == nullptr) return;
-  const DraftTree& drafts = *node.drafts;
+  Note& its = note(slot);
+  if (its.drafts == nullptr) return;
+  const DraftTree& drafts = *its.drafts;
   std::vector<Candidate> blended;
   float left = 1;
   for (int32_t i = 0; i < drafts.size(); ++i) {
-    if (drafts.parents[i] != node.draft) continue;
-    const float log_prob = drafts.log_probs[i] - drafts.log_prob(node.draft);
+    if (drafts.parents[i] != its.draft) continue;
+    const float log_prob = drafts.log_probs[i] - drafts.log_prob(its.draft);
     blended.push_back({drafts.token_ids[i], log_prob});
     left -= std::exp(log_prob);
   }
   if (blended.empty()) return;
   const auto drafted = static_cast<std::ptrdiff_t>(blended.size());
-  for (const Candidate& guess : node.guesses) {
+  for (const Candidate& guess : its.guesses) {
     const auto same = [&](const Candidate& draft) { return draft.token == guess.token; };
     if (left <= 0 || std::any_of(blended.begin(), blended.begin() + drafted, same)) continue;
     blended.push_back({guess.token, guess.log_prob + std::log(left)});
   }
   std::stable_sort(blended.begin(), blended.end(), likelier);
   blended.resize(std::min(blended.size(), static_cast<size_t>(width())));
-  node.guesses = std::move(blended);
+  its.guesses = std::move(blended);
 }
 
 // -------------------------------------------------------------------------------------- accept

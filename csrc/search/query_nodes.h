@@ -12,16 +12,16 @@ namespace molspec {
 
 class QueryNodes {
  public:
-  QueryNodes(TokenTree* tree, int32_t query) : tree_(tree), query_(query) {}
+  QueryNodes(TokenTree* tree, int32_t row) : tree_(tree), row_(row) {}
 
   // Frees all nodes and adds BOS.
   int32_t begin(int32_t bos) {
-    tree_->clear(query_);
+    tree_->clear(row_);
     slots_.clear();
     return add(TokenTree::kNone, bos);
   }
   int32_t add(int32_t parent, int32_t token_id) {
-    slots_.push_back(tree_->add(query_, parent, token_id));
+    slots_.push_back(tree_->add(row_, parent, token_id));
     return slots_.back();
   }
   // The node of a token after `parent`, added if it is new.
@@ -31,7 +31,7 @@ class QueryNodes {
   }
 
   // Stages a node whose parent is evaluated or staged.
-  void stage(int32_t node) const { tree_->stage(query_, node); }
+  void stage(int32_t node) const { tree_->stage(row_, node); }
   // Stages drafts after `node`, writes their slots to `placed` and returns how many there are. A
   // draft at max_position is left out (kNone), with those after it: no token may follow it, so its
   // row would be wasted.
@@ -59,7 +59,7 @@ class QueryNodes {
 
  private:
   TokenTree* tree_;
-  int32_t query_;
+  int32_t row_;
   std::vector<int32_t> slots_;  // parents before children
 };
 

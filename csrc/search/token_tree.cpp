@@ -29,8 +29,8 @@ int32_t TokenTree::block_for(std::vector<int32_t>& blocks, int32_t parent) {
   return block;
 }
 
-int32_t TokenTree::add(int32_t query, int32_t parent, int32_t token_id) {
-  const int32_t block = block_for(blocks_[query], parent);
+int32_t TokenTree::add(int32_t row, int32_t parent, int32_t token_id) {
+  const int32_t block = block_for(blocks_[row], parent);
   uint32_t& free = free_slots_[block];
   const int32_t slot = block * kBlockPositions + __builtin_ctz(free);
   free &= free - 1;
@@ -65,8 +65,8 @@ void TokenTree::remove(int32_t slot) {
   free_slots_[slot / kBlockPositions] |= 1u << slot % kBlockPositions;
 }
 
-void TokenTree::clear(int32_t query) {
-  std::vector<int32_t>& blocks = blocks_[query];
+void TokenTree::clear(int32_t row) {
+  std::vector<int32_t>& blocks = blocks_[row];
   for (const int32_t block : blocks) {
     free_slots_[block] = kAllFree;
     free_blocks_.push_back(block);
@@ -74,18 +74,18 @@ void TokenTree::clear(int32_t query) {
   blocks.clear();
 }
 
-void TokenTree::stage(int32_t query, int32_t slot) {
+void TokenTree::stage(int32_t row, int32_t slot) {
   if (staged_index(slot) != kNone) return;
   node(slot).staged_index = static_cast<int32_t>(staged_.size());
   const int32_t position = node(slot).position;
   // A child of the last staged node extends that node's path.
   if (!path_slots_.empty() && path_slots_.back() == node(slot).parent) {
-    staged_.push_back({node(slot).token_id, position, staged_.back().path_begin, query});
+    staged_.push_back({node(slot).token_id, position, staged_.back().path_begin, row});
     path_slots_.push_back(slot);
     return;
   }
   const auto begin = static_cast<int32_t>(path_slots_.size());
-  staged_.push_back({node(slot).token_id, position, begin, query});
+  staged_.push_back({node(slot).token_id, position, begin, row});
   path_slots_.resize(path_slots_.size() + static_cast<size_t>(position) + 1);
   for (int32_t t = begin + position; t >= begin; --t) {
     path_slots_[t] = slot;

@@ -27,12 +27,12 @@ class TokenTree {
   // Throws std::invalid_argument if row_count is below 1.
   explicit TokenTree(int32_t row_count);
 
-  // Adds a node after `parent`, or the BOS of a query if parent is kNone.
-  int32_t add(int32_t query, int32_t parent, int32_t token_id);
+  // Adds a node after `parent`, or the BOS of the query in a row of the batch if parent is kNone.
+  int32_t add(int32_t row, int32_t parent, int32_t token_id);
   // Frees one slot. The nodes after it must be freed too, before the next `add`.
   void remove(int32_t slot);
-  // Frees all slots of a query.
-  void clear(int32_t query);
+  // Frees all slots of a row.
+  void clear(int32_t row);
 
   int32_t token_id(int32_t slot) const { return node(slot).token_id; }
   int32_t parent(int32_t slot) const { return node(slot).parent; }
@@ -50,7 +50,7 @@ class TokenTree {
   int32_t block_count() const { return static_cast<int32_t>(nodes_.size()) / kBlockPositions; }
 
   // The next step: nodes to evaluate, parents before children. To stage one again has no effect.
-  void stage(int32_t query, int32_t slot);
+  void stage(int32_t row, int32_t slot);
   void clear_staged();
   const std::vector<StagedNode>& staged() const { return staged_; }
   const std::vector<int32_t>& path_slots() const { return path_slots_; }
@@ -70,7 +70,7 @@ class TokenTree {
   std::vector<Node> nodes_;                   // by slot
   std::vector<uint32_t> free_slots_;          // by block: a bit for each free slot
   std::vector<int32_t> free_blocks_;          // of no query
-  std::vector<std::vector<int32_t>> blocks_;  // by query
+  std::vector<std::vector<int32_t>> blocks_;  // by row of the batch
   std::vector<StagedNode> staged_;
   std::vector<int32_t> path_slots_;
 };
