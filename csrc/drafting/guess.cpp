@@ -25,7 +25,8 @@ GuessModel::GuessModel(TokenRoles roles, std::shared_ptr<const NgramModel> ngram
     throw_invalid("n-gram model: its alphabet has ", ngram_->alphabet_size(), " symbols: expected ",
                   alphabet_size(), " for a vocabulary of ", roles_.vocab_size(), " tokens");
   require(ngram_->order() == Guess::kNgramOrder, "n-gram model: its order", ngram_->order(),
-          Guess::kNgramOrder, "; molspec.drafting.build_ngram makes one of pairs");
+          Guess::kNgramOrder,
+          "; delete the file, which makes drafts worse, or replace it by build_ngram");
 }
 
 GuessModel::GuessModel(TokenRoles roles, bool rewrites)

@@ -116,6 +116,7 @@ ROOT = b"\x00\x20\x01\x00\x10"  # no children, back-off 1, symbol 0 with probabi
         (HEAD + b"\x01\0\0\0\x03\x20\x00", "contexts are 1, but by the child counts 4"),
         (HEAD + b"\x01\0\0\0\xff\xff\xff\xff\xff", "number too long"),
         (HEAD + b"\x01\0\0\0" + ROOT, "alphabet has 5 symbols"),
+        (NGRAM[:8] + b"\x0e" + NGRAM[9:-8], "its order is 14: expected 13; delete the file"),
     ],
 )
 def test_error_names_fault_in_file(body: bytes, message: str) -> None:
