@@ -56,7 +56,7 @@ class Continuations : public CachedPaths {
       if (Drafter* drafter = drafters_[state.row].get()) {
         drafter->propose(state.sequence.token_ids, state.drafts);
       } else {
-        state.drafts = proposed[next++];
+        state.drafts = proposed[next++].for_vocabulary(model_->roles());
       }
     }
     tree_.clear_staged();

@@ -44,7 +44,8 @@ void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
 
 }  // namespace
 
-AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles) {
+AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
+    : vocab_size_(roles.vocab_size()), special_(roles.special()) {
   const size_t count = proposed.token_ids.size();
   if (proposed.parents.size() != count || proposed.log_probs.size() != count)
     throw_invalid("a proposed tree has ", count, " token_ids, ", proposed.parents.size(),
@@ -76,6 +77,12 @@ AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles) {
   const auto rows = static_cast<std::ptrdiff_t>(token_ids.size()) * roles.vocab_size();
   if (!proposed.drawn_from.empty())
     drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
+}
+
+const DraftTree& AdmittedTree::for_vocabulary(const TokenRoles& roles) const {
+  if (vocab_size_ != roles.vocab_size() || !(special_ == roles.special()))
+    throw_invalid("a proposed tree was admitted for another vocabulary");
+  return *this;
 }
 
 }  // namespace molspec

@@ -49,15 +49,22 @@ struct DraftTree {
   }
 };
 
-// A tree of an external drafter, checked for a vocabulary and made fit for searches: without
+// A tree of an external drafter, checked once for a vocabulary and made fit for searches: without
 // BOS, EOS, PAD and UNK and the nodes after them, and with equal siblings merged, which get the
 // greater of their probabilities.
-struct AdmittedTree : DraftTree {
+class AdmittedTree : public DraftTree {
+ public:
   // Throws std::invalid_argument, naming the entry, for arrays of different sizes, an id outside
   // the vocabulary, a parent that is not before its child, a log-prob that is positive, NaN or
   // greater than its parent's; and for drawn_from of another size, of a tree that is not a chain,
   // or with invalid probabilities or probabilities of tokens that cannot be drafted.
   AdmittedTree(const DraftTree& proposed, const TokenRoles& roles);
+  // The tree. Throws std::invalid_argument if it was checked for another vocabulary.
+  const DraftTree& for_vocabulary(const TokenRoles& roles) const;
+
+ private:
+  int32_t vocab_size_;
+  SpecialIds special_;
 };
 
 struct TreeOptions {

@@ -77,7 +77,9 @@ void Batch::plan(const std::vector<AdmittedTree>& proposed) {
   if (proposed.size() != waiting.size())
     throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
                   ", one a path");
-  proposed_.assign(proposed.begin(), proposed.end());
+  std::vector<DraftTree> trees;
+  for (const AdmittedTree& tree : proposed) trees.push_back(tree.for_vocabulary(model_->roles()));
+  proposed_.swap(trees);
   tree_.clear_staged();
   ledger_.step();
   auto path = waiting.begin();

@@ -32,9 +32,9 @@ class Batch {
 
   // The hypotheses that wait for drafts of an external drafter, row by row.
   std::vector<Path> paths() const;
-  // Stages the nodes of the next step; `proposed` has one tree for each path of paths(), admitted
-  // for the batch's model. Throws std::invalid_argument for another number of trees, before it
-  // changes anything.
+  // Stages the nodes of the next step; `proposed` has one tree for each path of paths(). Throws
+  // std::invalid_argument for another number of trees and for a tree of another vocabulary, before
+  // it changes anything.
   void plan(const std::vector<AdmittedTree>& proposed);
   // Reads log_probs [staged node, vocab_size], returns the finished queries and frees their rows.
   // Throws std::invalid_argument if nothing is staged.

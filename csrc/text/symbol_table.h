@@ -22,6 +22,9 @@ struct SpecialIds {
   MOLSPEC_ANYWHERE bool holds(int32_t token) const {
     return token == pad || token == bos || token == eos || token == unk;
   }
+  bool operator==(const SpecialIds& other) const {
+    return pad == other.pad && bos == other.bos && eos == other.eos && unk == other.unk;
+  }
 };
 
 // kOther: special tokens and text that is not SMILES.

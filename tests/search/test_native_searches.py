@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,10 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
         with pytest.raises(ValueError, match=message):
             batch.plan([GUESS.admitted(tree) for tree in proposed])
     refused(TypeError, "incompatible function arguments", batch.plan, [DraftTree()])
+    larger = replace(VOCABULARY, tokens=(*VOCABULARY.tokens, "S"))
+    for vocabulary in (larger, replace(VOCABULARY, unk_id=None)):
+        tree = guess_model(vocabulary, None).admitted(DraftTree([5], [-1], [-0.1]))
+        refused("^a proposed tree was admitted for another vocab", batch.plan, [tree])
     eos = VOCABULARY.eos_id
     # EOS and the nodes after it are dropped; equal tokens of one parent become one node.
     tree = DraftTree([5, eos, 6, 5, 7], [-1, -1, 1, -1, 3], [-0.1, -3, -4, -0.2, -0.3])
