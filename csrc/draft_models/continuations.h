@@ -46,17 +46,14 @@ class Continuations : public CachedPaths {
     return out;
   }
   void plan(const std::vector<AdmittedTree>& proposed) {
-    const std::vector<Path> waiting = paths();
-    if (proposed.size() != waiting.size())
-      throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
-                    ", one a path");
-    size_t next = 0;
+    std::vector<DraftTree> trees = trees_of_paths(proposed, paths().size(), model_->roles());
+    auto next = trees.begin();
     for (PathState& state : states_) {
       if (!state.sequence.live) continue;
       if (Drafter* drafter = drafters_[state.row].get()) {
         drafter->propose(state.sequence.token_ids, state.drafts);
       } else {
-        state.drafts = proposed[next++].for_vocabulary(model_->roles());
+        state.drafts = std::move(*next++);
       }
     }
     tree_.clear_staged();

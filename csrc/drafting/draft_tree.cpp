@@ -45,7 +45,7 @@ void check_drawn_from(const DraftTree& tree, const TokenRoles& roles) {
 }  // namespace
 
 AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
-    : vocab_size_(roles.vocab_size()), special_(roles.special()) {
+    : vocab_size(roles.vocab_size()), special(roles.special()) {
   const size_t count = proposed.token_ids.size();
   if (proposed.parents.size() != count || proposed.log_probs.size() != count)
     throw_invalid("a proposed tree has ", count, " token_ids, ", proposed.parents.size(),
@@ -79,10 +79,15 @@ AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
     drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
 }
 
-const DraftTree& AdmittedTree::for_vocabulary(const TokenRoles& roles) const {
-  if (vocab_size_ != roles.vocab_size() || !(special_ == roles.special()))
-    throw_invalid("a proposed tree was admitted for another vocabulary");
-  return *this;
+std::vector<DraftTree> trees_of_paths(const std::vector<AdmittedTree>& proposed, size_t path_count,
+                                      const TokenRoles& roles) {
+  if (proposed.size() != path_count)
+    throw_invalid("proposed has ", proposed.size(), " trees: expected ", path_count,
+                  ", one a path");
+  for (const AdmittedTree& tree : proposed)
+    if (tree.vocab_size != roles.vocab_size() || !(tree.special == roles.special()))
+      throw_invalid("a proposed tree was admitted for another vocabulary");
+  return {proposed.begin(), proposed.end()};
 }
 
 }  // namespace molspec

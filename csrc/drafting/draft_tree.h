@@ -52,20 +52,21 @@ struct DraftTree {
 // A tree of an external drafter, checked once for a vocabulary and made fit for searches: without
 // BOS, EOS, PAD and UNK and the nodes after them, and with equal siblings merged, which get the
 // greater of their probabilities.
-class AdmittedTree : public DraftTree {
- public:
+struct AdmittedTree : DraftTree {
   // Throws std::invalid_argument, naming the entry, for arrays of different sizes, an id outside
   // the vocabulary, a parent that is not before its child, a log-prob that is positive, NaN or
   // greater than its parent's; and for drawn_from of another size, of a tree that is not a chain,
   // or with invalid probabilities or probabilities of tokens that cannot be drafted.
   AdmittedTree(const DraftTree& proposed, const TokenRoles& roles);
-  // The tree. Throws std::invalid_argument if it was checked for another vocabulary.
-  const DraftTree& for_vocabulary(const TokenRoles& roles) const;
 
- private:
-  int32_t vocab_size_;
-  SpecialIds special_;
+  int32_t vocab_size;
+  SpecialIds special;
 };
+
+// A tree for each path. Throws std::invalid_argument for another number of trees and for a tree
+// of another vocabulary.
+std::vector<DraftTree> trees_of_paths(const std::vector<AdmittedTree>& proposed, size_t path_count,
+                                      const TokenRoles& roles);
 
 struct TreeOptions {
   int node_budget;

@@ -74,12 +74,7 @@ std::vector<Path> Batch::paths() const {
 
 void Batch::plan(const std::vector<AdmittedTree>& proposed) {
   const std::vector<Path> waiting = paths();
-  if (proposed.size() != waiting.size())
-    throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
-                  ", one a path");
-  std::vector<DraftTree> trees;
-  for (const AdmittedTree& tree : proposed) trees.push_back(tree.for_vocabulary(model_->roles()));
-  proposed_.swap(trees);
+  proposed_ = trees_of_paths(proposed, waiting.size(), model_->roles());
   tree_.clear_staged();
   ledger_.step();
   auto path = waiting.begin();
