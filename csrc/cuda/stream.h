@@ -6,8 +6,6 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/accelerator.h>
 
-#include <initializer_list>
-
 #include "ops/check.h"
 
 // The dispatch key of every operator in this folder.
@@ -16,11 +14,6 @@
 namespace molspec::cuda {
 
 using DeviceGuard = torch::stable::accelerator::DeviceGuard;
-
-struct Argument {
-  const Tensor& tensor;
-  const char* name;
-};
 
 // Makes the device of its first tensor the current one during its lifetime.
 class Stream {

@@ -5,6 +5,7 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 #include "ops/refuse.h"
@@ -31,6 +32,12 @@ inline const char* type_name(ScalarType type) {
       return torch::headeronly::toString(type);
   }
 }
+
+// A tensor among an operator's arguments.
+struct Argument {
+  const Tensor& tensor;
+  const char* name;
+};
 
 // Kernels read and write such addresses with their widest instructions.
 constexpr int64_t kAlignment = 64;

@@ -1,13 +1,9 @@
-// The operators of dense batches: for loops without a cache. `*_check` checks everything except the
-// outputs and the values of tensors; `*_values` and `left_pad_measure` check those, which the host
-// has; `*_results` makes the outputs on the device of `like` and sets the problem's pointers.
+// The problems of the operators of dense batches, which are for loops without a cache: checked by
+// ops/dense_operators.h, computed on a device.
 
 #pragma once
 
 #include <cstdint>
-#include <tuple>
-
-#include "ops/refuse.h"
 
 namespace molspec {
 
@@ -23,11 +19,6 @@ struct LeftPadProblem {
   int64_t* padded_ids;        // [row, width]
   int64_t* position_offsets;  // [row]
 };
-LeftPadProblem left_pad_check(const Tensor& token_ids, const Tensor& lengths, int64_t pad_id);
-// Checks the values of `lengths`, and sets the width.
-void left_pad_measure(LeftPadProblem& problem, const int64_t* lengths);
-// Once the width is known.
-std::tuple<Tensor, Tensor> left_pad_results(LeftPadProblem& problem, const Tensor& like);
 
 // expand_drafts: every hypothesis with every draft of its query after it.
 //
@@ -44,11 +35,6 @@ struct ExpandDraftsProblem {
   int64_t* expanded_offsets;  // [hypothesis * draft]
   int64_t* expanded_queries;  // [hypothesis * draft]
 };
-ExpandDraftsProblem expand_drafts_check(const Tensor& token_ids, const Tensor& position_offsets,
-                                        const Tensor& query_indices, const Tensor& draft_ids);
-void expand_drafts_values(const ExpandDraftsProblem& problem, const int64_t* query_indices);
-std::tuple<Tensor, Tensor, Tensor> expand_drafts_results(ExpandDraftsProblem& problem,
-                                                         const Tensor& like);
 
 // acceptance_length: how many tokens of each draft agree with the model's.
 struct AcceptanceLengthProblem {
@@ -58,10 +44,5 @@ struct AcceptanceLengthProblem {
   int64_t row_count, draft_length;
   int64_t* accepted;  // [row]: longest prefix where both agree
 };
-AcceptanceLengthProblem acceptance_length_check(const Tensor& draft_ids,
-                                                const Tensor& draft_lengths,
-                                                const Tensor& predicted_ids);
-void acceptance_length_values(const AcceptanceLengthProblem& problem, const int64_t* draft_lengths);
-Tensor acceptance_length_result(AcceptanceLengthProblem& problem, const Tensor& like);
 
 }  // namespace molspec

@@ -14,7 +14,6 @@
 #include "cuda/rounds/beam_rows.cu"
 #include "cuda/rounds/greedy_rows.cu"
 #include "cuda/rounds/rounds.cpp"
-#include "ops/dense.cpp"
 #include "ops/model.cpp"
 #include "ops/steps.cpp"
 
