@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "drafting/best_first.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "common/require.h"
 
@@ -90,7 +91,6 @@ void Batch::plan(const std::vector<AdmittedTree>& proposed) {
 std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) {
   if (tree_.staged().empty() && live_count_ > 0)
     throw_invalid("nothing is staged: expected plan() after start() and advance()");
-  store(log_probs, vocab_size);
   const StepLogProbs rows(tree_, by_settings(log_probs, vocab_size), vocab_size);
   std::vector<Decoded> done;
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -102,27 +102,22 @@ std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) 
   return done;
 }
 
-const Settings& Batch::settings_of(const TokenTree::StagedNode& node) const {
-  return settings(*rows_[node.memory].spec);
-}
-
-void Batch::store(const float* log_probs, int32_t vocab_size) {
-  for (size_t i = 0; i < tree_.staged().size(); ++i, log_probs += vocab_size) {
-    if (!settings_of(tree_.staged()[i]).token_log_probs) continue;
-    stored_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
-    stored_[tree_.staged_slot(i)].assign(log_probs, log_probs + vocab_size);
-  }
-}
-
 const float* Batch::by_settings(const float* log_probs, int32_t vocab_size) {
   const auto& staged = tree_.staged();
-  const auto changes = [&](const auto& node) { return settings_of(node).changes_rows(); };
-  if (std::none_of(staged.begin(), staged.end(), changes)) return log_probs;
-  by_settings_.assign(log_probs, log_probs + staged.size() * static_cast<size_t>(vocab_size));
-  float* row = by_settings_.data();
-  for (size_t i = 0; i < staged.size(); ++i, row += vocab_size)
-    settings_of(staged[i]).change(row, staged[i].position, model_->roles().special().eos);
-  return by_settings_.data();
+  changed_.clear();
+  for (size_t i = 0; i < staged.size(); ++i) {
+    const Settings& its = settings(*rows_[staged[i].memory].spec);
+    const size_t begin = i * static_cast<size_t>(vocab_size);
+    if (its.token_log_probs) {
+      stored_.resize(static_cast<size_t>(tree_.block_count()) * kBlockPositions);
+      stored_[tree_.staged_slot(i)].assign(log_probs + begin, log_probs + begin + vocab_size);
+    }
+    if (!its.changes_rows()) continue;
+    if (changed_.empty())
+      changed_.assign(log_probs, log_probs + staged.size() * static_cast<size_t>(vocab_size));
+    its.change(changed_.data() + begin, staged[i].position, model_->roles().special().eos);
+  }
+  return changed_.empty() ? log_probs : changed_.data();
 }
 
 Decoded Batch::take(Query& query) const {

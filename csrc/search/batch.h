@@ -53,10 +53,8 @@ class Batch {
   void check_prefix(const SearchSpec& spec, const std::vector<int32_t>& prefix) const;
   void free(int32_t index);
   Decoded take(Query& query) const;
-  // The settings of a staged node's query.
-  const Settings& settings_of(const TokenTree::StagedNode& node) const;
-  // Stores log-probs [staged node, vocab_size]; returns them as settings change them.
-  void store(const float* log_probs, int32_t vocab_size);
+  // The log-probs [staged node, vocab_size] as settings change them. Stores those that answers
+  // tell.
   const float* by_settings(const float* log_probs, int32_t vocab_size);
   std::vector<float> token_log_probs(const Hypothesis& hypothesis) const;
 
@@ -67,7 +65,7 @@ class Batch {
   std::vector<Query> rows_;
   std::vector<DraftTree> proposed_;         // the searches hold pointers into it until they advance
   std::vector<std::vector<float>> stored_;  // log-probs after evaluated nodes, by slot
-  std::vector<float> by_settings_;          // scratch
+  std::vector<float> changed_;              // scratch
   int32_t live_count_ = 0;
 };
 

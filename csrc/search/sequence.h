@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <variant>
 #include <vector>
 
 #include "search/query_nodes.h"

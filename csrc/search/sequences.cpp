@@ -8,6 +8,7 @@
 // the drafter only affects the time.
 
 #include <unordered_map>
+#include <variant>
 
 #include "search/draft_ledger.h"
 #include "search/rejection.h"
