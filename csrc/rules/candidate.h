@@ -1,6 +1,6 @@
 // The order of candidates in every beam: by score, then by the rank of the hypothesis they extend,
 // then by token id. No two candidates of a search are equal, so every selection is unique; SBS
-// orders its leaves, which may be equal, further.
+// orders those that may be equal further.
 
 #pragma once
 

@@ -4,15 +4,16 @@
 //
 // All drafts are scored after every live hypothesis. A draft token is accepted by its nucleus, if
 // the model's log-probs after it are numbers. The draft with the most accepted tokens counts,
-// the first among equals. Its leaves: at each accepted position the likeliest tokens except the
-// draft's own, and all likeliest tokens after the last one. The best leaves of all hypotheses, of
-// unequal lengths, are the next beam.
+// the first among equals. Its extensions: at each accepted position the likeliest tokens except the
+// draft's own, and all likeliest tokens after the last one. The best extensions of all hypotheses,
+// of unequal lengths, are the next beam.
 //
 // Unlike the published code, a query's drafts and lists never depend on the rest of the batch,
 // draft lengths below 5 are exact, and hypotheses that reach max_length are reported.
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "search/ranking.h"
@@ -35,15 +36,15 @@ bool accept_nucleus(int32_t token_id, const std::vector<Candidate>& best, double
 
 // A candidate of the next beam: a likeliest token after an accepted position, except the accepted
 // draft's own; or a hypothesis that has ended, unchanged.
-struct Leaf : RankedCandidate {
+struct Extension : RankedCandidate {
   static constexpr int32_t kCarried = -1;  // its token_id
 
   double log_prob;
   int32_t node;    // before the token
   int32_t length;  // including the token
 
-  // Leaves of one hypothesis may have equal score and token: then the shorter one is first.
-  bool before(const Leaf& other) const {
+  // Those of one hypothesis may have equal score and token: then the shorter one is first.
+  bool before(const Extension& other) const {
     if (better(*this, other) || better(other, *this)) return better(*this, other);
     return length < other.length;
   }
@@ -89,7 +90,7 @@ class SpeculativeBeamSearch final : public Search {
     return count;
   }
   bool accept(const StepLogProbs& log_probs) override {
-    leaves_.clear();
+    extensions_.clear();
     const bool numbers = std::all_of(beam_.begin(), beam_.end(), [&](const BeamEntry& entry) {
       return !continues(entry) || has_numbers(log_probs, entry.node);
     });
@@ -102,7 +103,7 @@ class SpeculativeBeamSearch final : public Search {
       accept(beam_[i].node, drafted_[i], log_probs);
       decoded_.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
       decoded_.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
-      add_leaves(rank, log_probs);
+      extend(rank, drafted_[i], log_probs);
     }
     select();
     kept_.clear();
@@ -130,12 +131,19 @@ class SpeculativeBeamSearch final : public Search {
     const float* row = log_probs.after(node);
     return std::isfinite(*std::max_element(row, row + log_probs.vocab_size()));
   }
-  // Writes the accepted nodes, from the last token on, to `path_`.
+  // The likeliest tokens after a hypothesis (kRoot) or a draft, ranked at their first use.
+  const std::vector<Candidate>& likeliest(int32_t draft, int32_t node,
+                                          const StepLogProbs& log_probs) {
+    std::vector<Candidate>& best = best_[draft + 1];
+    if (best.empty())
+      best_tokens(log_probs.after(node), log_probs.vocab_size(), spec_.beam_size, best);
+    return best;
+  }
+  // Writes the accepted drafts, after kRoot, to `path_`.
   void accept(int32_t last, const Drafted& drafted, const StepLogProbs& log_probs) {
     const auto& [tree, slots] = drafted;
-    const auto slot = [&](int32_t draft) {
-      return draft == DraftTree::kRoot ? last : slots[draft];
-    };
+    best_.resize(std::max(best_.size(), slots.size() + 1));
+    for (size_t i = 0; i <= slots.size(); ++i) best_[i].clear();
     depths_.assign(slots.size() + 1, TokenTree::kNone);  // of accepted drafts, kRoot before them
     int32_t* depths = depths_.data() + 1;
     depths[DraftTree::kRoot] = 0;
@@ -143,56 +151,55 @@ class SpeculativeBeamSearch final : public Search {
     for (int32_t i = 0; i < tree.size(); ++i) {
       const int32_t parent = tree.parents[i];
       if (slots[i] == TokenTree::kNone || depths[parent] == TokenTree::kNone) continue;
-      best_tokens(log_probs.after(slot(parent)), log_probs.vocab_size(), spec_.beam_size, best_);
-      const int32_t token_id = tree.token_ids[i];
-      if (!accept_nucleus(token_id, best_, static_cast<double>(spec_.nucleus))) continue;
-      if (!has_numbers(log_probs, slots[i])) continue;  // no leaf's score may be NaN
+      const int32_t before = parent == DraftTree::kRoot ? last : slots[parent];
+      const std::vector<Candidate>& best = likeliest(parent, before, log_probs);
+      if (!accept_nucleus(tree.token_ids[i], best, static_cast<double>(spec_.nucleus))) continue;
+      if (!has_numbers(log_probs, slots[i])) continue;  // no score may be NaN
       depths[i] = depths[parent] + 1;
       if (depths[i] > depths[deepest]) deepest = i;
     }
     path_.clear();
-    for (int32_t at = deepest; at != DraftTree::kRoot; at = tree.parents[at])
-      path_.push_back(slots[at]);
-    path_.push_back(last);
+    for (; deepest != DraftTree::kRoot; deepest = tree.parents[deepest]) path_.push_back(deepest);
+    path_.push_back(DraftTree::kRoot);
     std::reverse(path_.begin(), path_.end());
   }
-  void add_leaves(int32_t rank, const StepLogProbs& log_probs) {
+  void extend(int32_t rank, const Drafted& drafted, const StepLogProbs& log_probs) {
     const BeamEntry& entry = beam_[rank];
     double log_prob = entry.log_prob;
+    int32_t length = entry.length, node = entry.node;
     for (size_t depth = 0; depth < path_.size(); ++depth) {
-      const float* row = log_probs.after(path_[depth]);
       const bool last = depth + 1 == path_.size();
-      const int32_t draft_token = last ? kNoToken : row_.tree->token_id(path_[depth + 1]);
-      const int32_t length = entry.length + static_cast<int32_t>(depth) + 1;
-      best_tokens(row, log_probs.vocab_size(), spec_.beam_size, best_);
-      for (const Candidate& next : best_) {
+      const int32_t draft_token = last ? kNoToken : drafted.tree.token_ids[path_[depth + 1]];
+      ++length;
+      for (const Candidate& next : likeliest(path_[depth], node, log_probs)) {
         if (next.token == draft_token) continue;
         const double total = log_prob + static_cast<double>(next.log_prob);
-        leaves_.push_back({{score(total, length), rank, next.token}, total, path_[depth], length});
+        extensions_.push_back({{score(total, length), rank, next.token}, total, node, length});
       }
-      if (!last) log_prob += static_cast<double>(row[draft_token]);
+      if (last) return;
+      log_prob += static_cast<double>(log_probs.after(node)[draft_token]);
+      node = drafted.slots[path_[depth + 1]];
     }
   }
   void carry(int32_t rank) {
     const BeamEntry& entry = beam_[rank];
-    leaves_.push_back({{score(entry.log_prob, entry.length), rank, Leaf::kCarried},
-                       entry.log_prob,
-                       entry.node,
-                       entry.length});
+    extensions_.push_back({{score(entry.log_prob, entry.length), rank, Extension::kCarried},
+                           entry.log_prob,
+                           entry.node,
+                           entry.length});
   }
   void select() {
-    const auto before = [](const Leaf& left, const Leaf& right) { return left.before(right); };
-    keep_best(leaves_, spec_.beam_size, before);
+    keep_best(extensions_, spec_.beam_size, std::mem_fn(&Extension::before));
     next_.clear();
-    for (const Leaf& leaf : leaves_) {
-      BeamEntry entry = first_entry(leaf.node, leaf.length);
-      entry.log_prob = leaf.log_prob;
-      if (leaf.token_id == Leaf::kCarried) {
-        entry.finished = beam_[leaf.parent_rank].finished;
-      } else if (leaf.token_id == row_.eos()) {
+    for (const Extension& each : extensions_) {
+      BeamEntry entry = first_entry(each.node, each.length);
+      entry.log_prob = each.log_prob;
+      if (each.token_id == Extension::kCarried) {
+        entry.finished = beam_[each.parent_rank].finished;
+      } else if (each.token_id == row_.eos()) {
         entry.finished = 1;  // nothing follows EOS: it needs no node
       } else {
-        entry.node = nodes_.child_or_new(leaf.node, leaf.token_id);
+        entry.node = nodes_.child_or_new(each.node, each.token_id);
       }
       next_.push_back(entry);
     }
@@ -205,8 +212,8 @@ class SpeculativeBeamSearch final : public Search {
   std::vector<Drafted> drafted_;  // by rank
   // Scratch.
   std::vector<QueryNodes::Kept> kept_;
-  std::vector<Leaf> leaves_;
-  std::vector<Candidate> best_;
+  std::vector<Extension> extensions_;
+  std::vector<std::vector<Candidate>> best_;  // after the hypothesis, then each of its drafts
   std::vector<int32_t> path_, depths_;
 };
 
