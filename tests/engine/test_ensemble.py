@@ -70,6 +70,16 @@ def test_no_number_in_a_part_is_none_in_the_mean(place: int, value: float) -> No
     assert np.isfinite(found).sum() == found.size - 1
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_entry_is_impossible_only_if_it_is_so_in_every_part(count: int) -> None:
+    parts = [rows(seed) for seed in (1, 2, 3)]
+    for part in parts[:count]:
+        part[5, 7] = -np.inf
+    found = average(*parts)
+    assert np.isneginf(found[5, 7]) == (count == 3)
+    assert np.isfinite(np.delete(found.ravel(), 5 * 13 + 7)).all()
+
+
 def test_rows_beyond_the_count_stay() -> None:
     parts = [rows(1), rows(2)]
     first = parts[0].copy()
