@@ -73,10 +73,6 @@ FAULTS: dict[str, tuple[Callable[[], Failing], str]] = {
         lambda: Failing("", lambda _: [DraftTree([99], [-1], [0.0])]),
         r"propose: ValueError: .*token_ids\[0\] is 99: expected 0 to 12",
     ),
-    "no such parent": (
-        lambda: Failing("", lambda _: [DraftTree([5], [0], [0.0])]),
-        r"propose: ValueError: .*parents\[0\] is 0: expected -1 to -1",
-    ),
 }
 
 

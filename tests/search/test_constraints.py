@@ -2,15 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from molspec._native import Batch, BeamSpec, ForcedSpec, Hypothesis, SequenceSpec
 from molspec.drafting import guess_model
-from molspec.prediction.decoder import Decoder
-from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import search_plan
 from tests import tiny
@@ -84,34 +81,6 @@ def test_answers_are_those_of_a_model_that_writes_nothing_else_there(
         assert all(each.prefix_log_prob == (own if prefix else None) for each in found)
         assert all(len(each.token_ids) + each.finished >= min_length for each in found)
     assert answers != [told(decode(searches[0], ending_model(seed))) for seed in range(12)]
-
-
-@pytest.mark.parametrize("others", [(), tiny.others()], ids=["one", "ensemble"])
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"n_best": 3}, {"samples": 8}, {"samples": 8, "verification": "rejection"}],
-    ids=str,
-)
-def test_answers_of_a_model_do_not_end_before(others: Any, options: dict[str, Any]) -> None:
-    model = Model(tiny.checkpoint(), others=others)
-    for result in model.predict(tiny.QUERIES[:-1], min_length=6, max_length=8, **options):
-        for each in result.predictions:
-            assert len(tiny.VOCABULARY.encode(each.smiles)) + each.finished >= 6
-
-
-def test_min_length_changes_no_other_query_of_the_batch() -> None:
-    model = tiny.model()
-    free = PredictOptions(max_length=9)
-    bound = replace(free, min_length=6)
-    decoder = Decoder(model, 2)
-    queries = tiny.QUERIES[:3]
-    asked = {decoder.submit(q, each): (q, each) for q in queries for each in (bound, free)}
-    found = dict(decoder.finish())
-    for ticket, (query, options) in asked.items():
-        (alone,) = model.predict_stream([query], options)
-        assert found[ticket].predictions == alone.predictions
-    lists = [found[ticket].predictions for ticket in asked]
-    assert lists[::2] != lists[1::2]
 
 
 def test_a_beam_of_more_places_than_tokens_lists_no_impossible_answer() -> None:

@@ -1,7 +1,7 @@
 """The native searches refuse calls in a wrong order and with wrong arguments."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +165,40 @@ EXTERNAL = (
 )
 
 
+def certain(token_id: int, rows: int = 2) -> np.ndarray:
+    """Distributions in which one token is certain."""
+    return np.eye(VOCABULARY.size)[[token_id] * rows]
+
+
+def chain(drawn_from: np.ndarray, parents: Sequence[int] = (-1, 0)) -> DraftTree:
+    return DraftTree([5, 6], parents, [-1.0, -2.0], drawn_from)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (DraftTree([13], [-1], [0]), r"token_ids\[0\] is 13: expected 0 to 12$"),
+        (DraftTree([-1], [-1], [0]), r"token_ids\[0\] is -1: expected 0 to 12$"),
+        (DraftTree([5, 6], [-1, 1], [0, 0]), r"parents\[1\] is 1: expected -1 to 0$"),
+        (DraftTree([5], [-2], [0]), r"parents\[0\] is -2: expected -1 to -1$"),
+        (DraftTree([5, 6], [-1, 0], [-1, 0]), r"log_probs\[1\] is 0: expected at most its par"),
+        (DraftTree([5], [-1], [np.nan]), r"log_probs\[0\] is nan: expected at most"),
+        (DraftTree([5], [-1], []), "1 token_ids, 1 parents and 0 log_probs: expected as many"),
+        (chain(certain(5, 1)), r"drawn_from has 13 entries: expected \[2, 13\]"),
+        (chain(certain(5), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
+        (chain(certain(5) / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
+        (chain(-certain(5)), r"drawn_from\[0\] is -1: expected a probability"),
+        (chain(certain(VOCABULARY.eos_id)), r"drawn_from\[0\] is 1: .* 0 of BOS, EOS"),
+    ],
+)
+def test_wrong_trees_are_refused(tree: DraftTree, message: str) -> None:
+    refused(f"^a proposed tree('s| has) {message}", GUESS.admitted, tree)
+
+
+def test_a_tree_without_nodes_has_no_distributions() -> None:
+    assert DraftTree(drawn_from=np.ones(VOCABULARY.size)).drawn_from is None
+
+
 @pytest.mark.parametrize("external", EXTERNAL)
 def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
     batch = Batch(2, GUESS)
@@ -172,20 +206,9 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
     batch.start(1, SPECS["greedy"], [5, 6])
     (path,) = batch.paths()
     assert (path.row, path.token_ids, path.log_prob) == (0, [], 0.0)
-    wrong = [
-        ([], "^proposed has 0 trees: expected 1, one a path$"),
-        ([DraftTree(), DraftTree()], "^proposed has 2 trees: expected 1, one a path$"),
-        ([DraftTree([13], [-1], [0])], r"token_ids\[0\] is 13: expected 0 to 12$"),
-        ([DraftTree([-1], [-1], [0])], r"token_ids\[0\] is -1: expected 0 to 12$"),
-        ([DraftTree([5, 6], [-1, 1], [0, 0])], r"parents\[1\] is 1: expected -1 to 0$"),
-        ([DraftTree([5], [-2], [0])], r"parents\[0\] is -2: expected -1 to -1$"),
-        ([DraftTree([5, 6], [-1, 0], [-1, 0])], r"log_probs\[1\] is 0: expected at most its par"),
-        ([DraftTree([5], [-1], [np.nan])], r"log_probs\[0\] is nan: expected at most"),
-        ([DraftTree([5], [-1], [])], "1 token_ids, 1 parents and 0 log_probs: expected as many"),
-    ]
-    for proposed, message in wrong:
-        with pytest.raises(ValueError, match=message):
-            batch.plan([GUESS.admitted(tree) for tree in proposed])
+    for count in (0, 2):
+        trees = [GUESS.admitted(DraftTree())] * count
+        refused(f"^proposed has {count} trees: expected 1, one a path$", batch.plan, trees)
     refused(TypeError, "incompatible function arguments", batch.plan, [DraftTree()])
     larger = replace(VOCABULARY, tokens=(*VOCABULARY.tokens, "S"))
     for vocabulary in (larger, replace(VOCABULARY, unk_id=None)):

@@ -1,10 +1,8 @@
 """Samples follow the model's distribution, whatever drafts are rejected."""
 
 import math
-import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 from molspec import _native
@@ -176,41 +174,3 @@ def test_drafts_from_the_distribution_of_the_model_are_accepted(
     statistics = results.statistics
     assert statistics.accepted_tokens >= statistics.drafted_tokens - ends
     assert statistics.accepted_tokens > sum(map(len, tokens)) // 4
-
-
-C = tiny.VOCABULARY.encode("C")[0]
-
-
-def chain(rows: np.ndarray[Any, Any], parents: tuple[int, ...] = (-1, 0)) -> _native.DraftTree:
-    return _native.DraftTree([C] * 2, parents, [-1.0, -2.0], rows)
-
-
-def one_hot(token_id: int = C) -> np.ndarray[Any, Any]:
-    rows = np.zeros((2, VOCAB))
-    rows[:, token_id] = 1
-    return rows
-
-
-def test_a_tree_without_nodes_has_no_distributions() -> None:
-    assert _native.DraftTree(drawn_from=np.ones(VOCAB)).drawn_from is None
-
-
-@pytest.mark.parametrize(
-    ("tree", "message"),
-    [
-        (chain(one_hot()[:1]), rf"drawn_from has {VOCAB} entries: expected \[2, {VOCAB}\]"),
-        (chain(one_hot(), (-1, -1)), r"parents\[1\] is -1: expected 0, a chain"),
-        (chain(one_hot() / 2), r"drawn_from\[0\] is 0.5: expected a sum of 1"),
-        (chain(-one_hot()), r"drawn_from\[0\] is -1: expected a probability"),
-        (chain(one_hot(tiny.VOCABULARY.eos_id)), r"drawn_from\[0\] is 1: .* 0 of BOS, EOS"),
-    ],
-)
-def test_proposed_distributions_are_checked(
-    model: Model, tree: _native.DraftTree, message: str
-) -> None:
-    class Own(Silent):
-        def propose(self, paths: Any) -> list[_native.DraftTree]:
-            return [tree] * len(paths)
-
-    (result,) = model.predict([QUERY], samples=2, drafter=Own(), **REJECTION)
-    assert re.search(f"drafter Own failed in propose: .* a proposed tree's {message}", str(result))

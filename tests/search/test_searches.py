@@ -24,12 +24,12 @@ def model(request: pytest.FixtureRequest) -> Model:
     return tiny.model(dtype=kind)
 
 
-#: Models and beam sizes: a search does not know its model.
+#: Models, beam sizes and maximum lengths: a search does not know its model.
 SIZES = (
-    *(("float32", size) for size in (1, 2, 5, 20)),
-    *(("bfloat16", 3), ("ensemble", 3)),
+    *(("float32", size, 14) for size in (1, 2, 5, 20)),
+    *(("float32", 4, 1), ("float32", 4, 2), ("bfloat16", 3, 14), ("ensemble", 3, 14)),
 )
-sized = pytest.mark.parametrize(("model", "beam_size"), SIZES, indirect=["model"])
+sized = pytest.mark.parametrize(("model", "beam_size", "max_length"), SIZES, indirect=["model"])
 
 
 @cache
@@ -39,10 +39,11 @@ def next_log_probs(model: Model, query: str) -> plain.NextLogProbs:
 
 @pytest.mark.parametrize("model", ["float32", "bfloat16", "ensemble"], indirect=True)
 def test_greedy_equals_the_argmax(model: Model) -> None:
-    results = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
-    for query, result in zip(SHORT, results, strict=True):
-        expected = plain.greedy(next_log_probs(model, query), MAX_LENGTH)
-        assert answers(result) == plain_answers([expected])
+    for max_length in (1, 2, MAX_LENGTH):
+        results = model.predict(SHORT, drafter="none", max_length=max_length)
+        for query, result in zip(SHORT, results, strict=True):
+            expected = plain.greedy(next_log_probs(model, query), max_length)
+            assert answers(result) == plain_answers([expected])
     assert len({result.predictions[0].smiles for result in results}) > 3
 
 
@@ -50,13 +51,13 @@ def test_greedy_equals_the_argmax(model: Model) -> None:
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
 @pytest.mark.parametrize("finished", ["beam", "separate"])
 def test_standard_and_exact_beams_equal_plain_beam_search(
-    model: Model, beam_size: int, length_penalty: float, finished: str
+    model: Model, beam_size: int, max_length: int, length_penalty: float, finished: str
 ) -> None:
-    options = {"max_length": 14, "length_penalty": length_penalty, "finished": finished}
+    options = {"max_length": max_length, "length_penalty": length_penalty, "finished": finished}
     eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
     search = plain.beam_search if finished == "beam" else plain.beam_search_separate
     expected = [
-        plain_answers(search(next_log_probs(model, query), beam_size, 14, length_penalty))
+        plain_answers(search(next_log_probs(model, query), beam_size, max_length, length_penalty))
         for query in SHORT
     ]
     choices = [{"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}]
@@ -77,8 +78,10 @@ def test_standard_and_exact_beams_equal_plain_beam_search(
     ],
     ids=str,
 )
-def test_sbs_equals_plain_sbs(model: Model, windows: WindowDrafts, beam_size: int) -> None:
-    results = model.predict(SHORT, beam_size, beam="sbs", drafter=windows, max_length=14)
+def test_sbs_equals_plain_sbs(
+    model: Model, windows: WindowDrafts, beam_size: int, max_length: int
+) -> None:
+    results = model.predict(SHORT, beam_size, beam="sbs", drafter=windows, max_length=max_length)
     for query, result in zip(SHORT, results, strict=True):
         source_ids = tiny.VOCABULARY.encode(query)
 
@@ -86,7 +89,7 @@ def test_sbs_equals_plain_sbs(model: Model, windows: WindowDrafts, beam_size: in
             return paths(model, windows, source_ids, last)
 
         expected = plain.speculative_beam_search(
-            next_log_probs(model, query), drafts, beam_size, 14
+            next_log_probs(model, query), drafts, beam_size, max_length
         )
         assert answers(result) == plain_answers(expected)
 
@@ -100,16 +103,6 @@ def paths(model: Model, windows: WindowDrafts, source_ids: list[int], last: int)
     for token_id, parent in zip(tree.token_ids, tree.parents, strict=True):
         drafts.append([*(drafts[parent] if parent >= 0 else []), token_id])
     return drafts
-
-
-STRATEGIES = (
-    {"n_best": 1},
-    {"n_best": 1, "drafter": "windows"},
-    {"n_best": 4, "beam": "standard"},
-    {"n_best": 4, "beam": "exact"},
-    {"n_best": 4, "finished": "separate"},
-    {"n_best": 2, "beam_size": 4, "beam": "sbs", "drafter": WindowDrafts(4, 5, smart=True)},
-)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3])
@@ -126,58 +119,15 @@ def test_next_query_takes_the_row_of_a_finished_one_at_once(model: Model, batch_
     assert batched.statistics.decoder_calls == steps
 
 
-def test_memory_does_not_grow_with_the_number_of_queries() -> None:
-    model = tiny.model()
-    session = model.engine.session(2)
-    sources = [model.reader.source(query).encoder_ids for query in tiny.QUERIES]
-    session.encode([0], [max(sources, key=len)])
-    session.encode([1], [max(sources, key=len)])
-    blocks = len(session._buffers.memory_cache)
-    for turn in range(5):
-        for source in sources:
-            session.release(turn % 2)
-            session.encode([turn % 2], [source])
-    assert len(session._buffers.memory_cache) == blocks
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-@pytest.mark.parametrize("max_length", [1, 2, 256])
-def test_unfinished_hypotheses_are_reported(
-    model: Model, strategy: dict[str, object], max_length: int
-) -> None:
-    results = model.predict(tiny.QUERIES, max_length=max_length, **strategy)
-    count = strategy["n_best"]
-    for result in results:
-        assert len(result.predictions) == count
-        for prediction in result.predictions:
-            length = len(tiny.VOCABULARY.encode(prediction.smiles)) if prediction.smiles else 0
-            assert length <= max_length
-            assert prediction.finished or prediction.canonical is None
-    if max_length == 1:
-        assert not all(p.finished for result in results for p in result.predictions)
-
-
-@pytest.mark.parametrize("n_best", [1, 2, 5])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"beam": "standard"},
-        {"beam": "exact"},
-        {"drafter": LookAhead(node_budget=40, steps=5, min_confidence=0.0)},
-        {"finished": "separate"},
-        {"finished": "separate", "drafter": "tree"},
-        {"length_penalty": 0.7},
-        {"length_penalty": 0.7, "finished": "separate"},
-    ],
-    ids=str,
-)
-def test_n_best_returns_the_first_hypotheses_of_the_beam(
-    model: Model, n_best: int, options: dict[str, object]
-) -> None:
-    whole = model.predict(SHORT, 6, max_length=MAX_LENGTH, **options)
-    head = model.predict(SHORT, n_best, beam_size=6, max_length=MAX_LENGTH, **options)
-    assert [answers(r)[:n_best] for r in whole] == [answers(r) for r in head]
-    assert head.statistics.nodes == whole.statistics.nodes
+@pytest.mark.parametrize("options", [{}, {"n_best": 4}, {"n_best": 2, "beam": "sbs"}], ids=str)
+def test_hypotheses_end_at_the_last_position(model: Model, options: dict[str, object]) -> None:
+    longest = tiny.SPEC.max_positions
+    results = model.predict(tiny.QUERIES, max_length=longest, **options)
+    found = [prediction for result in results for prediction in result.predictions]
+    assert len(found) == len(tiny.QUERIES) * int(str(options.get("n_best", 1)))
+    unfinished = [each for each in found if not each.finished]
+    assert {len(tiny.VOCABULARY.encode(each.smiles)) for each in unfinished} == {longest}
+    assert {each.canonical for each in unfinished} == {None}
 
 
 @pytest.mark.parametrize("separate", [False, True])
