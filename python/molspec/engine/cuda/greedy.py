@@ -10,10 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import LAYOUTS, LIMITS, GuessModel, Hypothesis, SequenceSpec
-from molspec.engine.cuda import drafts
+from molspec._native import (
+    LAYOUTS,
+    LIMITS,
+    GuessModel,
+    Hypothesis,
+    NoDraftOptions,
+    SequenceSpec,
+    TreeOptions,
+)
 from molspec.engine.cuda.caches import Caches
-from molspec.engine.cuda.drafts import DraftSizes
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.packing import BLOCK_POSITIONS
 
@@ -22,22 +28,29 @@ _HEAD = LAYOUTS["GreedyAnswer"]
 
 @dataclass(frozen=True)
 class GreedySizes:
-    """The sizes of greedy search."""
+    """The sizes of greedy search, and the numbers in its captured graphs."""
 
     #: Token ids in a row of answers: an even number.
     capacity: int
     special_ids: tuple[int, int]
-    drafts: DraftSizes
+    #: The trees that are drafted, if any, and the model that guesses them.
+    tree: TreeOptions | None
+    guess: GuessModel | None
+
+    @property
+    def limit(self) -> int:
+        """The most nodes of a tree."""
+        return 0 if self.tree is None else self.tree.node_budget
 
     @property
     def blocks(self) -> int:
         """The blocks of a query's path and drafts."""
-        return -(-(self.capacity + 1 + self.drafts.limit) // BLOCK_POSITIONS)
+        return -(-(self.capacity + 1 + self.limit) // BLOCK_POSITIONS)
 
     def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache; the bytes of drafts, paths and log-probs."""
         of_node = 2 + self.capacity + caches.spec.target_vocab_size
-        of_query = (1 + self.drafts.limit) * of_node
+        of_query = (1 + self.limit) * of_node
         return caches.query_count * self.blocks, 4 * caches.query_count * of_query
 
 
@@ -52,19 +65,26 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
 
     @staticmethod
     def _sizes_of(spec: SequenceSpec, guess: GuessModel, caches: Caches) -> GreedySizes | None:
-        """The sizes of greedy search whose drafts can be made on the device."""
-        drafted = DraftSizes.of(spec.drafter, guess)
-        if drafted is None:
+        """The sizes of greedy search whose drafts can be made on the device.
+
+        A guess there needs its n-gram model.
+        """
+        tree = spec.drafter if isinstance(spec.drafter, TreeOptions) else None
+        if tree is not None:
+            guesses = 0 < guess.ngram_alphabet <= LIMITS["ngram_symbols"]
+            if not guesses or tree.node_budget > LIMITS["tree_nodes"]:
+                return None
+        elif not isinstance(spec.drafter, NoDraftOptions):
             return None
-        sizes = GreedySizes(-(-spec.max_length // 2) * 2, (guess.bos, guess.eos), drafted)
-        most_nodes = caches.step_size(caches.query_count * (1 + drafted.limit))
+        capacity, special_ids = -(-spec.max_length // 2) * 2, (guess.bos, guess.eos)
+        sizes = GreedySizes(capacity, special_ids, tree, None if tree is None else guess)
+        most_nodes = caches.step_size(caches.query_count * (1 + sizes.limit))
         return sizes if most_nodes * sizes.capacity < 2**31 else None
 
     def _make_buffers(self, spec: SequenceSpec, guess: GuessModel) -> np.dtype[Any]:
         caches, sizes = self._caches, self.sizes
-        rows, limit = caches.query_count, sizes.drafts.limit
-        states = limit + LIMITS["tree_states"]
-        self._guessed = drafts.DeviceGuess(caches, guess, states) if limit else None
+        rows, limit = caches.query_count, sizes.limit
+        self._guessed = None if sizes.tree is None else DeviceGuess(caches, guess, sizes.tree)
         slots = torch.arange(rows * sizes.blocks * BLOCK_POSITIONS, dtype=torch.int32)
         self._slots = slots.to(caches.device).view(rows, -1)
         self._drafts = self._zeros(rows, 1 + 2 * limit)
@@ -80,7 +100,7 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
     def _start(self, row: int, source_ids: Sequence[int]) -> int:
         if self._guessed is not None:
             self._guessed.start(row, source_ids)
-        return 1 + self.sizes.drafts.limit
+        return 1 + self.sizes.limit
 
     def _grow(self, size: int) -> None:
         self._path_slots = self._path_slots.new_zeros(size * self.sizes.capacity)
@@ -90,7 +110,8 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         answers, slots, drafted = self._answers, self._slots, self._drafts
         nodes, log_probs = self._nodes[:size], self._log_probs[:size]
         if self._guessed is not None:
-            limits = self.sizes.drafts.max_depth, self.MAX_TURNS, self.sizes.drafts.min_log_prob
+            tree = self._guessed.tree
+            limits = tree.max_depth, self.MAX_TURNS, tree.min_log_prob
             library.propose_tree(answers, drafted, *self._guessed.tensors, *limits)
         library.stage_nodes(answers, slots, drafted, nodes, self._path_slots, bos)
         self._caches.launch(nodes, self._path_slots, self._kv_cache, log_probs)
@@ -106,3 +127,30 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
                 finished=bool(head["finished"]),
             )
         ]
+
+
+class DeviceGuess:
+    """The data of guesses on a device (csrc/drafting/guess_rows.h), for trees of some options."""
+
+    def __init__(self, caches: Caches, model: GuessModel, tree: TreeOptions) -> None:
+        self._caches, self._model, self.tree = caches, model, tree
+        text, state = model.row_limits(caches.spec.max_positions)
+        states = tree.node_budget + LIMITS["tree_states"]
+        rows, device = caches.query_count, caches.device
+        tables = caches.outbox.send(_bytes(model.tables_row()))
+        self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=device)
+        #: In the order of the operators' argument.
+        self.tensors = (
+            tables,
+            self._texts,
+            torch.zeros(rows, states, state, dtype=torch.uint8, device=device),
+        )
+
+    def start(self, row: int, source_ids: Sequence[int]) -> None:
+        """Send the copy text of a query."""
+        text = _bytes(self._model.text_row(source_ids))
+        self._caches.outbox.put(text, self._texts[row, : len(text)])
+
+
+def _bytes(row: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(row, dtype=np.uint8)
