@@ -16,6 +16,7 @@ namespace molspec {
 
 void bind_drafting(pybind11::module_& module);
 void bind_search(pybind11::module_& module);
+void bind_draft_models(pybind11::module_& module);
 void bind_rows(pybind11::module_& module);
 
 // A field that Python gives by its name, and one that it may leave as the struct has it.

@@ -46,5 +46,6 @@ PYBIND11_MODULE(_native, module) {
   molspec::bind_layouts(module);
   molspec::bind_drafting(module);
   molspec::bind_search(module);
+  molspec::bind_draft_models(module);
   molspec::bind_rows(module);
 }

@@ -71,8 +71,6 @@ void bind_options(py::module_& module) {
   module.attr("DrafterOptions") = union_of(std::type_identity<DrafterOptions>());
 }
 
-}  // namespace
-
 void bind_tree(py::module_& module) {
   py::class_<DraftTree>(module, "DraftTree")
       .def(py::init([](Ids token_ids, Ids parents, std::vector<float> log_probs,
@@ -102,6 +100,8 @@ void bind_tree(py::module_& module) {
       });
   py::class_<AdmittedTree, DraftTree>(module, "AdmittedTree");  // made by GuessModel.admitted
 }
+
+}  // namespace
 
 void bind_drafting(py::module_& module) {
   bind_options(module);

@@ -1,4 +1,4 @@
-// Binds the settings of searches, the batch that runs them, and draft models.
+// Binds the settings of searches and the batch that runs them.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -10,40 +10,14 @@
 #include "bindings.h"
 #include "common/prepared_step.h"
 #include "common/require.h"
-#include "draft_models/continuations.h"
-#include "draft_models/place_tree.h"
-#include "draft_models/spec_drafter_paths.h"
 #include "search/batch.h"
+#include "search/bind_step.h"
 #include "search/mean.h"
 
 namespace py = pybind11;
 
 namespace molspec {
 namespace {
-
-using LogProbs = py::array_t<float, py::array::c_style>;
-
-// Arrays are copies, because a search's own memory moves.
-py::array_t<int32_t> staged_nodes(const TokenTree& tree) {
-  static_assert(sizeof(TokenTree::StagedNode) == 4 * sizeof(int32_t));
-  const auto& staged = tree.staged();
-  return py::array_t<int32_t>({static_cast<py::ssize_t>(staged.size()), py::ssize_t{4}},
-                              reinterpret_cast<const int32_t*>(staged.data()));
-}
-
-py::array_t<int32_t> path_slots(const TokenTree& tree) {
-  const auto& slots = tree.path_slots();
-  return py::array_t<int32_t>(static_cast<py::ssize_t>(slots.size()), slots.data());
-}
-
-template <typename Searches>
-auto advance(Searches& batch, const LogProbs& log_probs) {
-  const auto staged = static_cast<py::ssize_t>(batch.tree().staged().size());
-  const int32_t vocab_size = batch.model().roles().vocab_size();
-  if (log_probs.ndim() != 2 || log_probs.shape(0) < staged || log_probs.shape(1) != vocab_size)
-    throw_invalid("log_probs: expected [at least ", staged, ", ", vocab_size, "]");
-  return batch.advance(log_probs.data(), vocab_size);
-}
 
 // Averages the first rows of several models' log-probs into those of the first model.
 void average_rows(const std::vector<LogProbs>& parts, py::ssize_t rows) {
@@ -199,74 +173,6 @@ void bind_specs(py::module_& module) {
   module.attr("SearchSpec") = union_of(std::type_identity<SearchSpec>());
 }
 
-// Arguments of a step of the decoder.
-template <typename Searches>
-void bind_step(py::class_<Searches>& bound) {
-  bound
-      .def_property_readonly("block_count",
-                             [](const Searches& self) { return self.tree().block_count(); })
-      .def_property_readonly("nodes",
-                             [](const Searches& self) { return staged_nodes(self.tree()); })
-      .def_property_readonly("path_slots",
-                             [](const Searches& self) { return path_slots(self.tree()); });
-}
-
-// Shared by draft models.
-template <typename Paths>
-void bind_paths(py::class_<Paths>& bound) {
-  bound.def("start", &Paths::start, py::arg("row"), py::arg("source_ids"))
-      .def("release", &Paths::release, py::arg("row"))
-      .def("request", &Paths::request, py::arg("paths"), py::arg("counts"))
-      .def("advance", &advance<Paths>, py::arg("log_probs"))
-      .def_property_readonly("trees", [](const Paths& self) {
-        return std::vector<DraftTree>(self.trees());  // the next request() overwrites its own
-      });
-  bind_step(bound);
-}
-
-void bind_continuations(py::module_& module) {
-  py::class_<Continuations> bound(module, "Continuations");
-  bound
-      .def(py::init<int32_t, std::shared_ptr<GuessModel>, const DrafterOptions&, int32_t>(),
-           py::kw_only(), py::arg("row_count"), py::arg("guess_model").none(false),
-           py::arg("drafts"), py::arg("width") = 1)
-      .def("paths", &Continuations::paths)
-      .def("plan", &Continuations::plan, py::arg("proposed") = std::vector<AdmittedTree>());
-  bind_paths(bound);
-}
-
-// One tree for each row of log_probs [row, place, vocab].
-std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_probs,
-                                   int32_t node_budget, float min_log_prob) {
-  const int32_t vocab_size = model.roles().vocab_size();
-  if (log_probs.ndim() != 3 || log_probs.shape(2) != vocab_size)
-    throw_invalid("log_probs: expected [row, place, ", vocab_size, "]");
-  PlaceTrees drafter(node_budget, min_log_prob);
-  std::vector<DraftTree> trees(static_cast<size_t>(log_probs.shape(0)));
-  std::vector<const float*> places(static_cast<size_t>(log_probs.shape(1)));
-  const float* row = log_probs.data();
-  for (DraftTree& tree : trees) {
-    for (const float*& place : places) {
-      place = row;
-      row += vocab_size;
-    }
-    drafter.draft(places, vocab_size, model.roles().special(), tree);
-  }
-  return trees;
-}
-
-void bind_spec_drafter(py::module_& module) {
-  module.def("place_trees", &place_trees, py::kw_only(), py::arg("guess_model"),
-             py::arg("log_probs"), py::arg("node_budget"), py::arg("min_log_prob"));
-  py::class_<SpecDrafterPaths> bound(module, "SpecDrafterPaths");
-  bound
-      .def(py::init<int32_t, std::shared_ptr<GuessModel>, int32_t, float>(), py::kw_only(),
-           py::arg("row_count"), py::arg("guess_model").none(false), py::arg("node_budget"),
-           py::arg("min_log_prob"))
-      .def("plan", &SpecDrafterPaths::plan);
-  bind_paths(bound);
-}
-
 void bind_batch(py::module_& module) {
   bind_fields(py::class_<Path>(module, "Path"), REQUIRED(Path, row), REQUIRED(Path, token_ids),
               REQUIRED(Path, log_prob), OPTIONAL(Path, slot), OPTIONAL(Path, sampler));
@@ -311,8 +217,6 @@ void bind_search(py::module_& module) {
   bind_sampling(module);
   bind_specs(module);
   bind_batch(module);
-  bind_continuations(module);
-  bind_spec_drafter(module);
 }
 
 }  // namespace molspec
