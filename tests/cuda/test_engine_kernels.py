@@ -5,7 +5,7 @@ import torch
 
 from tests.cuda.emulator import Emulator
 from tests.engine.models import CONVENTIONS
-from tests.engine.trees import batch_of
+from tests.engine.trees import NODE_FAULTS, SOURCE_FAULTS, batch_of
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
@@ -61,29 +61,13 @@ def test_gaps_are_skipped(cuda: Emulator) -> None:
     assert padded[1 + count :].isnan().all()
 
 
-BAD = {
-    "node 0 has token id 13": lambda b: b.nodes.__setitem__((0, 0), 13),
-    "node 2 has position 96": lambda b: b.nodes.__setitem__((2, 1), 96),
-    "node 0 has its path at 70000": lambda b: b.nodes.__setitem__((0, 2), 70000),
-    "memory is 9": lambda b: b.nodes.__setitem__((0, 3), 9),
-    "node 0 names slot -2": lambda b: b.path_slots.__setitem__(int(b.nodes[0, 2]), -2),
-    "names slot 100000": lambda b: b.path_slots.__setitem__(0, 100000),
-}
-BAD_SOURCES = {
-    "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
-    "memory 2 names block 77": lambda b: b.memories.__setitem__((2, 1), 77),
-    "source 0 has id 13": lambda b: b.source_ids.__setitem__(0, 13),
-    "source 2 spans 578": lambda b: b.source_offsets.__setitem__(3, 600),
-}
-
-
-@pytest.mark.parametrize("message", BAD)
+@pytest.mark.parametrize("message", NODE_FAULTS)
 def test_invalid_node_is_skipped_and_reported(cuda: Emulator, message: str) -> None:
     batch = batch_of("post-norm", "uneven")
     workspace = batch.workspace(cuda.ops)
     good = batch.run(cuda.ops, workspace=workspace)
     cuda.ops.refuse_fault(workspace)
-    BAD[message](batch)
+    NODE_FAULTS[message](batch)
     bad = batch.run(cuda.ops, workspace=workspace)
     with pytest.raises(RuntimeError, match=message):
         cuda.ops.refuse_fault(workspace)
@@ -91,12 +75,12 @@ def test_invalid_node_is_skipped_and_reported(cuda: Emulator, message: str) -> N
     assert good.isfinite().all()
 
 
-@pytest.mark.parametrize("message", BAD_SOURCES)
+@pytest.mark.parametrize("message", SOURCE_FAULTS)
 def test_invalid_source_is_skipped_and_reported(cuda: Emulator, message: str) -> None:
     batch = batch_of("post-norm", "uneven")
     memory_cache, _ = batch.caches()
     workspace = batch.workspace(cuda.ops)
-    BAD_SOURCES[message](batch)
+    SOURCE_FAULTS[message](batch)
     cuda.ops.encode(
         batch.packed.weights,
         batch.packed.table,

@@ -63,17 +63,6 @@ def test_drafts_and_batch_sizes_change_no_answer(cuda: Emulator, dtype: torch.dt
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=tolerance)
 
 
-def test_given_target_has_the_log_prob_of_its_prediction(cuda: Emulator) -> None:
-    model, _ = emulated(cuda, tiny.model())
-    expected = tiny.finished_answers(model.predict(tiny.QUERIES[:4], n_best=2, max_length=6))
-    assert expected
-    for batch_size in (1, 4):
-        queries = [query for query, _ in expected]
-        targets = [prediction.smiles for _, prediction in expected]
-        forced = model.log_probs(queries, targets, batch_size=batch_size)
-        assert [result.predictions[0] for result in forced] == [item for _, item in expected]
-
-
 BEAMS: tuple[Any, ...] = ("standard", "exact", "standard")
 ON_DEVICE: tuple[dict[str, Any], ...] = (
     {"drafter": "none"},
@@ -371,11 +360,6 @@ def test_default_type_of_torch_changes_no_answer(cuda: Emulator) -> None:
     with default_dtype(torch.float64):
         found = model.predict(["CCO"], **options)
     assert model.predict(["CCO"], **options) == found
-
-
-def test_workspace_has_room_for_any_single_source(cuda: Emulator) -> None:
-    caches = Caches(EmulatedEngine(cuda, torch.float32).packed, 2, cuda.ops, Recorder())
-    assert not caches.reserve(caches.spec.max_positions)
 
 
 def test_source_is_encoded_by_the_graph_of_the_next_length(cuda: Emulator) -> None:

@@ -11,11 +11,9 @@ from molspec import _native
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.folder import write
 from molspec.drafting import LookAhead, ModelDraft, NoDraft, Path, native_options
-from molspec.model.spec import ModelSpec
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 from tests import tiny
-from tests.engine.models import random_weights
 from tests.laws import cases
 from tests.refusals import refused
 
@@ -153,14 +151,6 @@ def test_advance_needs_a_plan(model: Model, kind: str) -> None:
     paths.request([_native.Path(row=0, token_ids=[], log_prob=0.0)], [2])
     with pytest.raises(ValueError, match=r"^nothing is staged: expected plan\(\) after request"):
         paths.advance(np.zeros((0, tiny.VOCABULARY.size), np.float32))
-
-
-def test_source_too_long_for_drafter_is_still_answered(model: Model, folder: FilePath) -> None:
-    spec = ModelSpec(**{**vars(tiny.SPEC), "max_positions": 12})
-    write(Checkpoint(spec, random_weights(spec, 3), tiny.VOCABULARY), folder / "short")
-    drafter = ModelDraft(str(folder / "short"), gamma=4)
-    plain = model.predict(SHORT, drafter="none", max_length=MAX_LENGTH)
-    assert model.predict(SHORT, drafter=drafter, max_length=MAX_LENGTH) == plain
 
 
 def test_error_names_drafter_with_another_vocabulary(model: Model, folder: FilePath) -> None:

@@ -9,7 +9,7 @@ import torch
 from molspec.engine import ops
 from molspec.engine.packing import pack
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
-from tests.engine.trees import batch_of, random_batch
+from tests.engine.trees import NODE_FAULTS, SOURCE_FAULTS, batch_of, random_batch
 from tests.refusals import refused
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
@@ -95,22 +95,14 @@ def test_a_step_without_nodes_gives_no_rows() -> None:
 
 SHIFTED = torch.frombuffer(bytearray(9), dtype=torch.int32, count=2, offset=1)
 BAD = {
-    "token id 13": lambda b: b.nodes.__setitem__((0, 0), 13),
-    "token id -1": lambda b: b.nodes.__setitem__((0, 0), -1),
-    "position 96": lambda b: b.nodes.__setitem__((0, 1), 96),
-    "has its path at 7": lambda b: b.nodes.__setitem__((0, 2), 7),
-    "memory is 3": lambda b: b.nodes.__setitem__((0, 3), 3),
-    "names slot -2": lambda b: b.path_slots.__setitem__(0, -2),
-    "names slot 100000": lambda b: b.path_slots.__setitem__(0, 100000),
-    "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
-    "source 0 has id 13": lambda b: b.source_ids.__setitem__(0, 13),
-    "source 0 spans": lambda b: b.source_offsets.__setitem__(1, 5),
+    **NODE_FAULTS,
+    **SOURCE_FAULTS,
     "table entry 21 is offset": lambda b: b.packed.table.__setitem__(21, 1 << 40),
     "head_count is 0": lambda b: b.packed.table.__setitem__(3, 0),
     "nodes is of int64: expected int32": lambda b: setattr(b, "nodes", b.nodes.long()),
     "source_offsets is not aligned to 4 bytes": lambda b: setattr(b, "source_offsets", SHIFTED),
     "path of 17 slots in 1 blocks of 16: expected no slot": lambda b: (
-        b.nodes.__setitem__((0, 1), 16),
+        setattr(b, "nodes", torch.tensor([[0, 16, 0, 0]], dtype=torch.int32)),
         setattr(b, "path_slots", torch.zeros(17, dtype=torch.int32)),
     ),
 }
@@ -118,7 +110,7 @@ BAD = {
 
 @pytest.mark.parametrize("message", BAD)
 def test_bad_arguments_are_refused(message: str) -> None:
-    batch = batch_of("post-norm", "one token, one node")
+    batch = batch_of("post-norm", "uneven")
     BAD[message](batch)
     refused(RuntimeError, message, batch.run)
 

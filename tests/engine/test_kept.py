@@ -105,14 +105,6 @@ def test_the_pool_stores_the_last_returned_caches_within_its_bound() -> None:
     assert engine.kept_bytes == 0
 
 
-def test_free_caches_empties_the_pool(model: Model, expected: Answers) -> None:
-    answers(model)
-    assert engine_of(model).kept_bytes > 0
-    model.free_caches()
-    assert engine_of(model).kept_bytes == 0
-    assert answers(model) == expected
-
-
 def test_a_forked_child_has_its_own_caches(model: Model, expected: Answers) -> None:
     answers(model)
     stream = model.predict_stream(QUERIES)  # unfinished in the parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +151,24 @@ SHAPES = {
     #: On a machine with one multiprocessor it takes the wide kernels and leaves their last tile
     #: partly empty.
     "wide": ([33, 40], 70),
+}
+
+
+#: Changes of an "uneven" batch by the errors that tell of them, on every device.
+NODE_FAULTS: dict[str, Callable[[Batch], None]] = {
+    "node 0 has token id 13": lambda b: b.nodes.__setitem__((0, 0), 13),
+    "node 0 has token id -1": lambda b: b.nodes.__setitem__((0, 0), -1),
+    "node 2 has position 96": lambda b: b.nodes.__setitem__((2, 1), 96),
+    "node 0 has its path at 70000": lambda b: b.nodes.__setitem__((0, 2), 70000),
+    "memory is 9": lambda b: b.nodes.__setitem__((0, 3), 9),
+    "node 0 names slot -2": lambda b: b.path_slots.__setitem__(int(b.nodes[0, 2]), -2),
+    "names slot 100000": lambda b: b.path_slots.__setitem__(0, 100000),
+}
+SOURCE_FAULTS: dict[str, Callable[[Batch], None]] = {
+    "memory 0 has length 0": lambda b: b.memories.__setitem__((0, 0), 0),
+    "memory 2 names block -1": lambda b: b.memories.__setitem__((2, 1), -1),
+    "source 0 has id 13": lambda b: b.source_ids.__setitem__(0, 13),
+    "source 2 spans 578": lambda b: b.source_offsets.__setitem__(3, 600),
 }
 
 

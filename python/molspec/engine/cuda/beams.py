@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -31,31 +31,9 @@ class BeamSizes:
     finished_apart: bool
 
     @property
-    def places(self) -> int:
-        """The number of hypotheses in a row of answers."""
-        return self.beam_size * (1 + self.finished_apart)
-
-    @property
-    def candidates(self) -> int:
-        """The number of tokens of a hypothesis that may be chosen."""
-        return self.beam_size + self.finished_apart
-
-    @property
     def lane_size(self) -> int:
         """The slots of a lane: whole blocks."""
         return round_up(self.capacity, BLOCK_POSITIONS)
-
-    def fit(self, caches: Caches, length_norm: Callable[[int], float]) -> bool:
-        """Whether the rounds of such a search can run on a device with room for it.
-
-        The host runs beams that exceed a block of threads, and length penalties whose norm
-        overflows.
-        """
-        return (
-            self.beam_size <= LIMITS["beam_size"]
-            and 2 * self.lane_size * self.beam_size * caches.query_count < 2**31
-            and isfinite(length_norm(self.capacity))
-        )
 
     def needs(self, caches: Caches) -> tuple[int, int]:
         """The blocks of the cache, and further bytes on the device."""
@@ -78,11 +56,20 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
 
     @staticmethod
     def _sizes_of(spec: BeamSpec, guess: GuessModel, caches: Caches) -> BeamSizes | None:
-        """The sizes of beam search that fits."""
+        """The sizes of beam search that fits.
+
+        The host runs beams that exceed a block of threads, and length penalties whose norm
+        overflows.
+        """
         capacity = spec.max_length + 2 - spec.max_length % 2
         special_ids = guess.bos, guess.eos
         sizes = BeamSizes(spec.beam_size, capacity, special_ids, spec.finished_apart)
-        return sizes if sizes.fit(caches, spec.length_norm) else None
+        fits = (
+            spec.beam_size <= LIMITS["beam_size"]
+            and 2 * sizes.lane_size * spec.beam_size * caches.query_count < 2**31
+            and isfinite(spec.length_norm(capacity))
+        )
+        return sizes if fits else None
 
     def _make_buffers(self, spec: BeamSpec, guess: GuessModel) -> np.dtype[Any]:
         sizes, caches = self.sizes, self._caches
@@ -96,7 +83,7 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         return np.dtype(
             [
                 ("head", _HEAD),
-                ("places", _PLACE, (sizes.places,)),
+                ("places", _PLACE, (sizes.beam_size * (1 + sizes.finished_apart),)),
                 ("token_ids", "<i4", (sizes.beam_size, sizes.capacity)),
             ]
         )
@@ -118,8 +105,8 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         return self.sizes.beam_size
 
     def _grow(self, size: int) -> None:
-        shape = size, self.sizes.candidates
-        #: BestTokens.
+        shape = size, self.sizes.beam_size + self.sizes.finished_apart
+        #: BestTokens: with EOS, if finished hypotheses take no place in the beam.
         self._best = self._zeros(*shape), self._zeros(*shape, dtype=torch.float32)
 
     def _launch(self, size: int) -> None:
