@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from molspec._native import Decoded, GuessModel
+from molspec._native import Decoded, GuessModel, Hypothesis
 from molspec.common.fields import check_count
 from molspec.decoding import Scheduler, Source, Statistics, source_request
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
@@ -44,8 +45,12 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.text import is_text
 
-#: Options that do not apply to token ids have an error message of their own.
 _NAMES = [name for name in OPTION_NAMES if name not in ("max_length", "target_prefix")]
+#: Options that must keep their default: they compare or respell molecules.
+_OF_MOLECULES = (
+    *("merge_duplicates", "canonical_queries", "augmentations"),
+    *("drop_invalid", "drop_unchanged", "drop_impossible"),
+)
 #: Drafts for PyTorch models, where every leaf of the tree is a row. On a CPU a row costs its whole
 #: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
@@ -82,13 +87,6 @@ class Hypotheses:
     token_log_probs: Tensor
     statistics: Statistics
 
-    def to(self, device: torch.device) -> Hypotheses:
-        """The same with its tensors on a device."""
-        moved: dict[str, Any] = {
-            name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)
-        }
-        return replace(self, **moved)
-
 
 def decode(
     model: Any,
@@ -121,11 +119,9 @@ def decode(
     tokens: the target's token strings by id, so that drafts follow ring-closure digits. A model of
         `compile` or `load` knows its own.
     source_to_target: the target id of each source id that has one, if the vocabularies differ.
-    options: fields of `PredictOptions`. For searches: n_best, beam_size, beam, length_penalty,
-        finished, batch_size, min_length, token_log_probs. For drafts: drafter, draft_length,
-        draft_count, node_budget. For samples: samples, temperature, top_k, top_p, seed.
-        For relaxed verification: verification, beta, tau, judge. `ModelDraft(module)` of
-        `molspec.drafting` lets another model draft; module is what `model` may be.
+    options: fields of `PredictOptions`, by name; those that compare or respell molecules are
+        refused. `ModelDraft(module)` of `molspec.drafting` lets another model draft; module is what
+        `model` may be.
 
     Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
     by less, a batch of another shape may prefer the other token.
@@ -200,8 +196,7 @@ def decode(
         tickets = [scheduler.add(source_request(source, strategy)) for source in sources]
         answers = dict(scheduler.finish())
     decoded = [answers[ticket] for ticket in tickets]
-    found = _hypotheses(decoded, how.answer_count, special_ids, scheduler.statistics)
-    return found.to(device)
+    return _hypotheses(decoded, how.answer_count, special_ids, scheduler.statistics, device)
 
 
 def _identity(model: Any) -> Identity:
@@ -257,17 +252,10 @@ def _open(
 
 def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
     check_names("decode", options, _NAMES)
-    for name in (
-        "merge_duplicates",
-        "canonical_queries",
-        "drop_invalid",
-        "drop_unchanged",
-        "drop_impossible",
-    ):
-        if options.get(name):
-            raise ValueError(f"{name} is True: token ids have no canonical form")
-    if (views := options.get("augmentations", 1)) != 1:
-        raise ValueError(f"augmentations is {views}: token ids have no other spelling")
+    for name in _OF_MOLECULES:
+        value, default = options.get(name), getattr(PredictOptions, name)
+        if value not in (None, False, default):
+            raise ValueError(f"{name} is {value!r}: expected {default}, token ids are no SMILES")
     made = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
         return made
@@ -320,39 +308,39 @@ def _hypotheses(
     n_best: int,
     special_ids: SpecialIds,
     statistics: Statistics,
+    device: torch.device,
 ) -> Hypotheses:
-    shape = len(decoded), n_best
-    log_probs = torch.full(shape, -torch.inf, dtype=torch.float64, device="cpu")
-    after_prefix = log_probs.clone()
-    lengths = torch.zeros(shape, dtype=torch.int64, device="cpu")
-    tolerated = torch.zeros_like(lengths)
-    finished = torch.zeros(shape, dtype=torch.bool, device="cpu")
-    sequences: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
-    for index, answer in enumerate(decoded):
-        if answer.error:
-            raise ValueError(f"source_ids[{index}]: {answer.error}")
-        for rank, hypothesis in enumerate(answer.hypotheses):
-            if hypothesis.log_prob == -math.inf:  # a beam's place that no answer takes
-                break
-            end = [special_ids.eos_id] if hypothesis.finished else []
-            sequences[index, rank] = hypothesis.token_ids + end, hypothesis.token_log_probs
-            log_probs[index, rank] = hypothesis.log_prob
-            lengths[index, rank] = len(hypothesis.token_ids + end)
-            finished[index, rank] = hypothesis.finished
-            after_prefix[index, rank] = hypothesis.log_prob - (hypothesis.prefix_log_prob or 0)
-            tolerated[index, rank] = hypothesis.tolerated or 0
-    padded = torch.full((*shape, int(lengths.max())), special_ids.pad_id, device="cpu")
-    token_log_probs = torch.full(padded.shape, torch.nan, dtype=torch.float32, device="cpu")
-    for place, (sequence, values) in sequences.items():
-        padded[place][: len(sequence)] = torch.tensor(sequence, device="cpu")
-        token_log_probs[place][: len(values)] = torch.tensor(values, device="cpu")
+    answers: list[list[Hypothesis]] = []
+    for index, each in enumerate(decoded):
+        if each.error:
+            raise ValueError(f"source_ids[{index}]: {each.error}")
+        # Without a beam's places that no answer takes.
+        answers.append([found for found in each.hypotheses if found.log_prob != -math.inf])
+
+    def ids(found: Hypothesis) -> list[int]:
+        return found.token_ids + [special_ids.eos_id] * found.finished
+
+    longest = max((len(ids(found)) for found in chain.from_iterable(answers)), default=0)
+
+    def padded(values: Sequence[float], filling: float) -> list[float]:
+        return [*values, *[filling] * (longest - len(values))]
+
+    def tensor(dtype: torch.dtype, missing: Any, value: Callable[[Hypothesis], Any]) -> Tensor:
+        rows = [[*map(value, each), *[missing] * (n_best - len(each))] for each in answers]
+        return torch.tensor(rows, dtype=dtype, device=device)
+
+    pad_id, unlikely = special_ids.pad_id, -math.inf
     return Hypotheses(
-        sequences=padded,
-        log_probs=log_probs,
-        log_probs_after_prefix=after_prefix,
-        lengths=lengths,
-        finished=finished,
-        tolerated=tolerated,
-        token_log_probs=token_log_probs,
+        sequences=tensor(torch.int64, padded([], pad_id), lambda h: padded(ids(h), pad_id)),
+        log_probs=tensor(torch.float64, unlikely, lambda h: h.log_prob),
+        log_probs_after_prefix=tensor(
+            torch.float64, unlikely, lambda h: h.log_prob - (h.prefix_log_prob or 0)
+        ),
+        lengths=tensor(torch.int64, 0, lambda h: len(ids(h))),
+        finished=tensor(torch.bool, False, lambda h: h.finished),
+        tolerated=tensor(torch.int64, 0, lambda h: h.tolerated or 0),
+        token_log_probs=tensor(
+            torch.float32, padded([], math.nan), lambda h: padded(h.token_log_probs, math.nan)
+        ),
         statistics=statistics,
     )
