@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         check_beginning as check_beginning,
         check_notation as check_notation,
         check_sides as check_sides,
-        check_smiles as check_smiles,
         check_text as check_text,
         is_one_word as is_one_word,
         other_spellings as other_spellings,

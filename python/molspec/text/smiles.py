@@ -174,18 +174,6 @@ def check_notation(text: str) -> None:
     _check_bonds(text)
 
 
-def check_smiles(smiles: object) -> str:
-    """Check that `smiles` is atomwise tokens and valid to RDKit; strip blanks around it.
-
-    Some models read `reactants>reagents`: then each side is molecules, or empty.
-
-    Raises InvalidSmilesError or TokenizationError, with the reason.
-    """
-    sides = _sides(smiles)
-    check_sides(sides)
-    return _ARROW.join(sides)
-
-
 def check_sides(sides: Sequence[str]) -> None:
     """Raise InvalidSmilesError, with the reason, for a side that is not a molecule to RDKit.
 
@@ -234,11 +222,16 @@ def with_dots(text: str) -> str:
 
 
 def canonical_query(smiles: object) -> str:
-    """RDKit's canonical SMILES, without atom maps, of SMILES that pass `check_smiles`.
+    """RDKit's canonical SMILES without atom maps.
+
+    Some models read `reactants>reagents`: then each side is molecules, or empty.
 
     Raises InvalidSmilesError or TokenizationError, with the reason.
     """
-    return canonical_sides(_sides(smiles))
+    text = check_text(smiles)
+    check_notation(text)
+    tokenize(text)
+    return canonical_sides(sides_of(text))
 
 
 def canonical_sides(sides: Sequence[str]) -> str:
@@ -283,13 +276,6 @@ def _write_from(molecule: Chem.Mol, atom: int) -> str:
         for part, place in zip(parts, places, strict=True)
     )
     return ".".join(sorted(written))
-
-
-def _sides(smiles: object) -> list[str]:
-    text = check_text(smiles)
-    check_notation(text)
-    tokenize(text)
-    return sides_of(text)
 
 
 def sides_of(text: str) -> list[str]:
