@@ -35,16 +35,11 @@ class NativeDrafters:
     def __init__(self, drafting: Drafting, guess: _native.GuessModel) -> None:
         self._options, self._guess = native_options(drafting), guess
         self._drafters: dict[int, _native.NativeDrafter] = {}
-        self._idle: list[_native.NativeDrafter] = []
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Begin a query."""
-        if self._idle:
-            drafter = self._idle.pop()
-        else:
-            drafter = _native.NativeDrafter(self._options, self._guess)
-        drafter.start(source_ids)
-        self._drafters[row] = drafter
+        self._drafters[row] = _native.NativeDrafter(self._options, self._guess)
+        self._drafters[row].start(source_ids)
 
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path."""
@@ -52,7 +47,7 @@ class NativeDrafters:
 
     def release(self, row: int) -> None:
         """End a query."""
-        self._idle.append(self._drafters.pop(row))
+        del self._drafters[row]
 
 
 def simulate(

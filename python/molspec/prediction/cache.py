@@ -72,19 +72,18 @@ class AnswerCache:
                 check_same_thread=False,
             )
             finalize(self, self._database.close)
-            self._open(monotonic() + _PATIENCE)
+            self._open()
 
     def __reduce__(self) -> tuple[type[AnswerCache], tuple[int, Path | None]]:
-        return type(self), (
-            self.capacity,
-            None if self._path is None else Path(self._path).resolve(),
-        )
+        path = None if self._path is None else Path(self._path).resolve()
+        return type(self), (self.capacity, path)
 
-    def _open(self, deadline: float) -> None:
+    def _open(self) -> None:
         """Choose the write-ahead log and make the table; again if another process does the same.
 
         SQLite itself does not wait for that log. Raises ValueError for a file of another kind.
         """
+        deadline = monotonic() + _PATIENCE
         while True:
             try:
                 tables, *kind = self._database.execute(_KIND).fetchone()
@@ -183,37 +182,31 @@ class AnswerCache:
                 if row[0] is not None and row[1] == _checksum(key, row[0]):
                     found[key] = _read(row[0])
                 else:
-                    self._report_damage()
+                    self.damaged += 1
+                    if self.damaged == 1:
+                        told = f"{self._path}: an answer is damaged and is computed again"
+                        warnings.warn(told, stacklevel=3)
         if found:
             with self._writing():
-                self._touch(found)
+                # Processes that share the file have one clock.
+                used = ((time_ns(), key) for key in found)
+                self._database.executemany("update answers set used = ? where key = ?", used)
         return found
-
-    def _report_damage(self) -> None:
-        self.damaged += 1
-        if self.damaged == 1:
-            warnings.warn(f"{self._path}: an answer is damaged and is computed again", stacklevel=4)
 
     def _keep(self, answers: dict[bytes, Result]) -> None:
         if not answers:
             return
         with self._writing():
-            written = {key: _written(answer) for key, answer in answers.items()}
+            written = ((key, _written(answer)) for key, answer in answers.items())
             self._database.executemany(
-                "insert or replace into answers values (?, ?, ?, 0)",
-                [(key, text.decode(), _checksum(key, text)) for key, text in written.items()],
+                "insert or replace into answers values (?, ?, ?, ?)",
+                [(key, text.decode(), _checksum(key, text), time_ns()) for key, text in written],
             )
-            self._touch(answers)
             self._database.execute(
                 "delete from answers where key in (select key from answers order by used "
                 "limit max(0, (select count(*) from answers) - ?))",
                 (self.capacity,),
             )
-
-    def _touch(self, keys: Iterable[bytes]) -> None:
-        # Processes that share the file have one clock.
-        used = ((time_ns(), key) for key in keys)
-        self._database.executemany("update answers set used = ? where key = ?", used)
 
 
 def _key(model: Model, query: str, canonical: bool, settings: bytes) -> bytes:
