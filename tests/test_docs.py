@@ -208,12 +208,6 @@ def test_error_messages_match_their_page() -> None:
     assert [message for message in found if not any(each in message for each in quoted)] == []
 
 
-def test_mark_of_a_block_gives_its_reason() -> None:
-    text = "<!-- not run: it is yours -->\n```python\nyours()\n```\n\n```sh\nmolspec info\n```\n"
-    found = [(each["reason"], each["kind"], each["code"]) for each in _BLOCK.finditer(text)]
-    assert found == [("it is yours", "python", "yours()\n"), (None, "sh", "molspec info\n")]
-
-
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

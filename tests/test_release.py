@@ -1,19 +1,14 @@
 """A release: its files agree, it keeps the torch that is there, and names one that cannot load."""
 
-import os
 import re
-import subprocess
 import sys
-import venv
-import zipfile
-from importlib.metadata import distribution
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 import torch
 
 import molspec
-from molspec import __version__
 from molspec.engine import ops
 
 ROOT = Path(__file__).parents[1]
@@ -52,55 +47,11 @@ def test_the_image_has_what_the_server_plans_with() -> None:
     assert {"server", "planning"} <= values["project"]["optional-dependencies"].keys()
 
 
-def _wheel_of_the_installed(folder: Path) -> Path:
-    """Write a wheel with molspec's metadata and nothing else."""
-    wheel = folder / f"molspec-{__version__}-py3-none-any.whl"
-    metadata = distribution("molspec").read_text("METADATA")
-    assert metadata is not None
-    files = {"METADATA": metadata, "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n", "RECORD": ""}
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(f"molspec-{__version__}.dist-info/{name}", text)
-    return wheel
-
-
-def _environment_with(folder: Path, **versions: str) -> Path:
-    """Make an environment where pip finds these versions installed; returns its Python."""
-    venv.create(folder, with_pip=False)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    for name, version in versions.items():
-        information = packages / f"{name}-{version}.dist-info"
-        information.mkdir()
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        (information / "METADATA").write_text(text)
-    return folder / "bin" / "python"
-
-
-def _would_install(folder: Path, torch_version: str) -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("pip", reason="the environment was made without pip")
-    others = {"numpy": "9", "rdkit": "9999", "safetensors": "9", "tqdm": "9", "click": "9"}
-    python = _environment_with(folder / "environment", torch=torch_version, **others)
-    settings = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    command = ["pip", "--python", str(python), "install", "--dry-run", "--no-index"]
-    return subprocess.run(
-        [sys.executable, "-m", *command, str(_wheel_of_the_installed(folder))],
-        env=settings | {"PIP_CONFIG_FILE": os.devnull},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("version", ["2.11.0", "2.99.0+cu132"])
-def test_pip_keeps_a_torch_that_is_new_enough(tmp_path: Path, version: str) -> None:
-    done = _would_install(tmp_path, version)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"Would install molspec-{__version__}"
-
-
-def test_pip_asks_for_a_torch_that_is_new_enough(tmp_path: Path) -> None:
-    done = _would_install(tmp_path, "2.10.0")
-    assert done.returncode != 0
-    assert "No matching distribution found for torch>=2.11" in done.stderr
+def test_pip_keeps_a_torch_that_is_new_enough() -> None:
+    """And every other package that is there: no requirement has an upper bound."""
+    needed = [each for each in requires("molspec") or () if "extra ==" not in each]
+    assert "torch>=2.11" in needed
+    assert not [each for each in needed if re.search("[<~!]|==", each)]
 
 
 def test_a_torch_that_cannot_load_the_operators_is_named(

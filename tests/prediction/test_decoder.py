@@ -91,18 +91,6 @@ def test_quick_answers_do_not_wait_for_an_earlier_slow_request(model: Model) -> 
     assert answered[: len(quick)] == quick
 
 
-def test_unreadable_queries_fail_in_the_next_step(model: Model) -> None:
-    decoder = Decoder(model, 1)
-    wrong = decoder.submit("CC(C")
-    worse: Any = 7
-    other = decoder.submit(worse)
-    assert decoder.live_count == 2
-    errors = {ticket: result.error for ticket, result in decoder.step()}
-    assert "not a molecule to RDKit" in (errors[wrong] or "")
-    assert errors[other]
-    assert decoder.live_count == 0
-
-
 def test_cancelling_frees_rows(model: Model) -> None:
     decoder = Decoder(model, 2)
     options = PredictOptions(n_best=3, max_length=MAX_LENGTH)

@@ -85,12 +85,6 @@ def test_answers_are_those_of_a_plain_loop_in_pytorch(model: Model) -> None:
     assert len({result.predictions[0].smiles for result in greedy}) > 3
 
 
-def test_a_mean_differs_from_its_members(model: Model) -> None:
-    answers = [Model(each).predict(SHORT, max_length=MAX_LENGTH) for each in MEMBERS]
-    mean = model.predict(SHORT, max_length=MAX_LENGTH)
-    assert all(list(one) != list(mean) for one in answers)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_the_mean_of_copies_has_the_bits_of_the_model(dtype: str) -> None:
     one, three = (Model(MEMBERS[0], dtype, others=[MEMBERS[0]] * count) for count in (0, 2))
@@ -177,6 +171,8 @@ def test_models_that_differ_are_refused(message: str, tmp_path: Path) -> None:
         ("product+gone", "no model 'gone'"),
         ("product+", "no model ''"),
         (["product", 7], "name_or_path is 7"),
+        (None, "name_or_path is None: expected product or retro, or the path of a checkpoint"),
+        ({"retro"}, "name_or_path is {'retro'}"),
         (b"product", "name_or_path is b'product'"),
         (
             "product+retro",
