@@ -39,14 +39,23 @@ def bias_special_tokens(
 
 
 class PlainTransformer(nn.Module):
-    """The model of Andronov et al.: embeddings, sinusoids, nn.Transformer, a classifier."""
+    """The model of Andronov et al.: embeddings, sinusoids, nn.Transformer, a classifier.
+
+    output: what becomes of the logits, given the target ids too.
+    """
 
     positions: Tensor
 
     def __init__(
-        self, vocab_size: int = 15, width: int = 16, seed: int = 0, **options: Any
+        self,
+        vocab_size: int = 15,
+        width: int = 16,
+        seed: int = 0,
+        output: Callable[[Tensor, Tensor], Tensor] = lambda logits, _: logits,
+        **options: Any,
     ) -> None:
         super().__init__()
+        self._output = output
         torch.manual_seed(seed)
         self.src_token_featurizer = nn.Embedding(vocab_size, width, padding_idx=PAD)
         self.tgt_token_featurizer = nn.Embedding(vocab_size, width, padding_idx=PAD)
@@ -61,9 +70,15 @@ class PlainTransformer(nn.Module):
         self.register_buffer("positions", 3 * sinusoids(600, width), persistent=False)
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]]
-        memory: Tensor = self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+        memory: Tensor = self.transformer.encoder(
+            self.embedded(src), src_key_padding_mask=src_pad_mask
+        )
         return memory
+
+    def embedded(self, src: Tensor) -> Tensor:
+        """What enters the encoder's layers."""
+        hidden: Tensor = self.src_token_featurizer(src) + self.positions[: src.shape[1]]
+        return hidden
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
         return self._decode(tgt, memory, memory_pad_mask, torch.zeros_like(tgt[:, :1]))
@@ -74,8 +89,7 @@ class PlainTransformer(nn.Module):
         hidden = self.transformer.decoder(
             hidden, memory, tgt_mask=self._attention_mask(tgt, offset), memory_key_padding_mask=mask
         )
-        logits: Tensor = self.next_token_classifier(hidden)
-        return logits
+        return self._output(self.next_token_classifier(hidden), tgt)
 
     def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
         """True if a column may not attend to another [row * head, column, column]."""
@@ -85,6 +99,21 @@ class PlainTransformer(nn.Module):
         padding = (columns < offset) | (tgt == PAD)
         diagonal = torch.eye(length, dtype=torch.bool, device=tgt.device)
         return ((future | padding[:, None]) & ~diagonal).repeat_interleave(2, dim=0)
+
+
+class NotCausal(PlainTransformer):
+    """Lacks the mask of later tokens."""
+
+    def _attention_mask(self, tgt: Tensor, offset: Tensor) -> Tensor:
+        return torch.zeros(tgt.shape[1], tgt.shape[1], dtype=torch.bool)
+
+
+def log_softmax(logits: Tensor, _: Tensor) -> Tensor:
+    return logits.log_softmax(dim=-1)
+
+
+def softmax(logits: Tensor, _: Tensor) -> Tensor:
+    return logits.softmax(dim=-1)
 
 
 class OffsetTransformer(PlainTransformer):

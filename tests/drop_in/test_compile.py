@@ -16,7 +16,16 @@ from molspec.engine.cpu.engine import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
-from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer, check_answers
+from tests.drop_in.models import (
+    BOS,
+    EOS,
+    PAD,
+    NotCausal,
+    OffsetTransformer,
+    PlainTransformer,
+    check_answers,
+    softmax,
+)
 from tests.engine.models import random_weights, spec_of
 from tests.refusals import refused
 
@@ -34,9 +43,8 @@ class ScaledTransformer(PlainTransformer):
         self.learned = nn.Embedding(40, 16)
         del self.next_token_classifier
 
-    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        hidden = 4 * self.src_token_featurizer(src) + self._positions(src)
-        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+    def embedded(self, src: Tensor) -> Tensor:
+        return 4 * self.src_token_featurizer(src) + self._positions(src)
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
         hidden = 4 * self.tgt_token_featurizer(tgt) + self._positions(tgt)
@@ -137,13 +145,6 @@ def test_decoder_start_is_read_from_hugging_face_models() -> None:
     assert model.spec.decoder_start(vocabulary.bos_id) == 0
 
 
-class Gated(PlainTransformer):
-    """Applies another function to the logits."""
-
-    def _decode(self, *arguments: Tensor) -> Tensor:
-        return super()._decode(*arguments).tanh()
-
-
 class Shifted(PlainTransformer):
     """Adds a constant to the output of the encoder's layers."""
 
@@ -154,28 +155,8 @@ class Shifted(PlainTransformer):
 class Separated(PlainTransformer):
     """Adds a vector to the tokens behind a separator."""
 
-    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        behind = (src == 4).cumsum(dim=1).clamp(max=1)[:, :, None]
-        hidden = self.src_token_featurizer(src) + self.positions[: src.shape[1]] + behind
-        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
-
-
-class Branched(PlainTransformer):
-    """Its decoder forbids a token behind another."""
-
-    def _decode(self, tgt: Tensor, *others: Tensor) -> Tensor:
-        logits = super()._decode(tgt, *others)
-        logits[:, :, 5] -= 9.0 * (tgt == 3)
-        return logits
-
-
-class Forbidding(PlainTransformer):
-    """Never writes BOS."""
-
-    def _decode(self, *arguments: Tensor) -> Tensor:
-        logits = super()._decode(*arguments).clone()
-        logits[:, :, BOS] = -torch.inf
-        return logits
+    def embedded(self, src: Tensor) -> Tensor:
+        return super().embedded(src) + (src == 4).cumsum(dim=1).clamp(max=1)[:, :, None]
 
 
 class Padding(PlainTransformer):
@@ -219,10 +200,11 @@ class CrossFirst(PlainTransformer):
         return super()._decode(tgt, memory, mask, offset)
 
 
-class Squared(PlainTransformer):
-    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        hidden = self.src_token_featurizer(src) * self.positions[: src.shape[1]]
-        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+class Multiplied(PlainTransformer):
+    """Its positions multiply the tokens."""
+
+    def embedded(self, src: Tensor) -> Tensor:
+        return self.src_token_featurizer(src) * self.positions[: src.shape[1]]
 
 
 def mixed_norms() -> nn.Module:
@@ -231,11 +213,15 @@ def mixed_norms() -> nn.Module:
     return module
 
 
+#: The id of each logit.
+COLUMNS = torch.arange(15)
+
 UNSUPPORTED: dict[str, tuple[Any, str]] = {
+    "a scripted module": (lambda: torch.jit.script(nn.Linear(2, 2)), "^module is scripted"),
     "no transformer": (lambda: nn.Linear(2, 2), "model is a Linear"),
     "functions": (lambda: (len, len), "module is a tuple"),
     "another output": (
-        Gated,
+        lambda: PlainTransformer(output=lambda logits, _: logits.tanh()),
         "the logits are not a linear layer over the decoder's output; the nea",
     ),
     "something more": (
@@ -243,12 +229,24 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
         "the encoder's result is not as in a post-norm model of layer norms, as 13 of 14 are; ",
     ),
     "a window": (WindowedTransformer, r"logits differ by .* from those of the layers found in it"),
-    "a forbidden token": (Forbidding, "^the decoder gives NaN or infinity"),
+    "a forbidden token": (
+        lambda: PlainTransformer(
+            output=lambda logits, _: logits.masked_fill(COLUMNS == BOS, -torch.inf)
+        ),
+        "^the decoder gives NaN or infinity",
+    ),
+    "probabilities": (lambda: PlainTransformer(output=softmax), "gives probabilities"),
+    "a decoder that is not causal": (NotCausal, "not causal"),
     "a separator": (Separated, "^the encoder reads tokens differently beside the ids 4: it does"),
-    "a grammar": (Branched, "^the decoder reads tokens differently beside the ids 3: it does som"),
+    "a grammar": (
+        lambda: PlainTransformer(
+            output=lambda logits, tgt: logits - 9 * ((tgt == 3)[..., None] & (COLUMNS == 5))
+        ),
+        "^the decoder reads tokens differently beside the ids 3: it does something else",
+    ),
     "the memory first": (CrossFirst, "^the module's layers are not those of the engine: "),
     "another input": (
-        Squared,
+        Multiplied,
         "input of the encoder's layers is not the sum of a row a token and a",
     ),
     "layers differ": (
@@ -262,22 +260,11 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 @pytest.mark.parametrize("kind", UNSUPPORTED)
 def test_errors_name_unsupported_modules(kind: str) -> None:
     make, message = UNSUPPORTED[kind]
     refused(message, compile, make())
-
-
-def test_separators_are_found_with_a_vocabulary_too() -> None:
-    tokens = ("<pad>", "<bos>", "<eos>", "C", ".", "N", "n", "O", "o", "(", ")", "1", "2", "=", "#")
-    with pytest.raises(ValueError, match="reads tokens differently beside the ids 4: it"):
-        compile(Separated(seed=14), Vocabulary(tokens))
-    compile(PlainTransformer(seed=14), Vocabulary(tokens))
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
-def test_a_scripted_module_is_refused() -> None:
-    refused("^module is scripted", compile, torch.jit.script(nn.Linear(2, 2)))
 
 
 def test_a_module_may_have_padding_of_its_own() -> None:
@@ -291,14 +278,6 @@ def test_a_module_may_have_padding_of_its_own() -> None:
         for each in (engine, (given["encode"], given["decode"]))
     )
     assert torch.allclose(found.log_probs, expected.log_probs, atol=1e-4)
-
-
-class Warm(PlainTransformer):
-    """Divides its logits by a temperature, and adds a number to each."""
-
-    def _decode(self, *arguments: Tensor) -> Tensor:
-        logits = super()._decode(*arguments)
-        return logits / 1.7 + torch.arange(logits.shape[-1])
 
 
 class FloatMasked(PlainTransformer):
@@ -336,7 +315,9 @@ COMPILED: dict[str, Callable[[], nn.Module]] = {
     "no biases": lambda: PlainTransformer(seed=14, activation=nn.functional.silu, bias=False),
     "another eps": lambda: PlainTransformer(seed=14, layer_norm_eps=1e-3),
     "position offsets": lambda: OffsetTransformer(seed=14),
-    "a temperature": lambda: Warm(seed=14),
+    "a temperature and biases": lambda: PlainTransformer(
+        seed=14, output=lambda logits, _: logits / 1.7 + COLUMNS
+    ),
     "masks of numbers": lambda: FloatMasked(seed=14),
     "shared embeddings": shared,
     "weights made by a hook": normed_by_a_hook,

@@ -8,8 +8,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from molspec import compile, decode  # noqa: A004
-from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer, callables
+from molspec import decode
+from tests.drop_in.models import (
+    BOS,
+    EOS,
+    PAD,
+    NotCausal,
+    OffsetTransformer,
+    PlainTransformer,
+    callables,
+    log_softmax,
+    softmax,
+)
 from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
@@ -25,37 +35,22 @@ class LearnedPositions(PlainTransformer):
         super().__init__(seed=14)
         self.learned = nn.Embedding(20, 16)
 
-    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        hidden = self.src_token_featurizer(src) + self.learned(torch.arange(src.shape[1]))
-        return self.transformer.encoder(hidden, src_key_padding_mask=src_pad_mask)
+    def embedded(self, src: Tensor) -> Tensor:
+        return self.src_token_featurizer(src) + self.learned(torch.arange(src.shape[1]))
 
     def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
         self.learned(torch.arange(tgt.shape[1]))
         return super().decode_tgt(tgt, memory, memory_pad_mask)
 
 
-class NotCausal(PlainTransformer):
-    """Lacks the mask of later tokens."""
-
-    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        hidden = self.tgt_token_featurizer(tgt) + self.positions[: tgt.shape[1]]
-        return self.next_token_classifier(self.transformer.decoder(hidden, memory))
-
-
-class LogSoftmax(PlainTransformer):
-    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        return super().decode_tgt(tgt, memory, memory_pad_mask).log_softmax(dim=-1)
-
-
-class Softmax(PlainTransformer):
-    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        return super().decode_tgt(tgt, memory, memory_pad_mask).softmax(dim=-1)
-
-
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an id out of range": (
         {"source_ids": [*SOURCES, [BOS, 15, 99, EOS]]},
         r"^source_ids holds 99: the model itself fails there, an nn.Embedding of 15 rows is",
+    ),
+    "an id out of range of functions": (
+        {"model": callables(PlainTransformer(seed=14)), "source_ids": [[BOS, 99, EOS]]},
+        "^source_ids holds 99: the model itself fails there, an",
     ),
     "max_length beyond learned positions": (
         {"model": LearnedPositions(), "max_length": 21},
@@ -74,7 +69,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^the model's decoder is not causal: the log-probability of a token changes by \S+ wi",
     ),
     "probabilities": (
-        {"model": Softmax(seed=14)},
+        {"model": PlainTransformer(seed=14, output=softmax)},
         "^the model's decoder gives probabilities, which sum to 1",
     ),
     "a list for a mapping": ({"source_to_target": [0, 1, 2]}, "^source_to_target is a list"),
@@ -86,11 +81,6 @@ def test_decode_refuses_invalid_models_and_input(kind: str) -> None:
     changes, message = REFUSED[kind]
     with pytest.raises(ValueError, match=message):
         decode(**{"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes})
-
-
-def test_errors_name_ids_out_of_range_for_callables() -> None:
-    with pytest.raises(ValueError, match=r"^source_ids holds 99: the model itself fails there, an"):
-        decode(callables(PlainTransformer(seed=14)), [[BOS, 99, EOS]], **IDS)
 
 
 def test_errors_for_unknown_options_suggest_known_ones() -> None:
@@ -106,8 +96,9 @@ def test_lengths_up_to_the_positions_are_accepted() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_rounding_does_not_fail_the_checks(dtype: torch.dtype) -> None:
-    for kind in (PlainTransformer, OffsetTransformer, LogSoftmax):
-        found = decode(kind(seed=14).to(dtype), SOURCES, **{**IDS, "max_length": 100})
+    logs = PlainTransformer(seed=14, output=log_softmax)
+    for model in (PlainTransformer(seed=14), OffsetTransformer(seed=14), logs):
+        found = decode(model.to(dtype), SOURCES, **{**IDS, "max_length": 100})
         assert found.log_probs.dtype == torch.float64
     refused("is not causal", decode, NotCausal(seed=14).to(dtype), SOURCES, **IDS)
 
@@ -137,13 +128,3 @@ def test_a_resized_module_is_checked_again() -> None:
     model.next_token_classifier = nn.Linear(16, 12)
     found = decode(model, SOURCES, **IDS)
     assert torch.equal(found.sequences, decode(model, SOURCES, **IDS, drafter="none").sequences)
-
-
-def test_compile_accepts_log_softmax_and_refuses_invalid_models() -> None:
-    module = LogSoftmax(seed=14)
-    engine = compile(module, max_positions=40)
-    expected, found = (decode(each, SOURCES, n_best=3, **IDS) for each in (module, engine))
-    assert torch.equal(expected.sequences, found.sequences)
-    torch.testing.assert_close(expected.log_probs, found.log_probs, atol=2e-4, rtol=1e-5)
-    for wrong, message in ((Softmax(seed=14), "gives probabilities"), (NotCausal(), "not causal")):
-        refused(message, compile, wrong, max_positions=40)
