@@ -126,6 +126,13 @@ class OffsetTransformer(PlainTransformer):
         return self._decode(tgt, memory, memory_pad_mask, pos_enc_offset)
 
 
+def wrapping(model: nn.Module) -> nn.Module:
+    """A module that holds a model, as a trainer does."""
+    wrapper = nn.Module()
+    wrapper.model = model
+    return wrapper
+
+
 Callables = tuple[Callable[..., Tensor], Callable[..., Tensor]]
 
 

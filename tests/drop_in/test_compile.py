@@ -25,6 +25,7 @@ from tests.drop_in.models import (
     PlainTransformer,
     check_answers,
     softmax,
+    wrapping,
 )
 from tests.engine.models import random_weights, spec_of
 from tests.refusals import refused
@@ -33,29 +34,6 @@ IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS], [BOS, 3, 8, 8, 4, 12, 11, 10, EOS]]
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
-
-class ScaledTransformer(PlainTransformer):
-    """Scaled embeddings, learned positions, a tied output: none can be read from the layers."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.learned = nn.Embedding(40, 16)
-        del self.next_token_classifier
-
-    def embedded(self, src: Tensor) -> Tensor:
-        return 4 * self.src_token_featurizer(src) + self._positions(src)
-
-    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        hidden = 4 * self.tgt_token_featurizer(tgt) + self._positions(tgt)
-        future = torch.ones(tgt.shape[1], tgt.shape[1]).triu(1).bool()
-        hidden = self.transformer.decoder(
-            hidden, memory, tgt_mask=future, memory_key_padding_mask=memory_pad_mask
-        )
-        return hidden @ self.tgt_token_featurizer.weight.T
-
-    def _positions(self, ids: Tensor) -> Tensor:
-        return self.learned(torch.arange(ids.shape[1], device=ids.device))
 
 
 class WindowedTransformer(PlainTransformer):
@@ -74,15 +52,6 @@ def check(module: nn.Module, **options: Any) -> NativeEngine:
     check_answers(engine, module, SOURCES, 1, 3, max_length=12, **IDS)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     return engine
-
-
-def test_compile_measures_settings_outside_the_layers() -> None:
-    module = ScaledTransformer(seed=14)
-    engine = check(module)  # with as many positions as the module has
-    assert (engine.spec.positions, engine.spec.max_positions) == ("learned", 40)
-    assert compile(module, max_positions=2).spec.max_positions == 2
-    message = r"^max_positions is 41: the module itself fails there, .*; max_positions=40 is the "
-    refused(message, compile, module, max_positions=41)
 
 
 @pytest.mark.parametrize("convention", ["post-norm", "embedding norm", "tied output"])
@@ -337,9 +306,8 @@ def test_modules_are_compiled(kind: str) -> None:
 
 
 def test_a_wrapper_is_compiled_by_its_model() -> None:
-    wrapper = nn.Module()
-    wrapper.model = PlainTransformer(seed=14)
-    assert compile(wrapper).spec == compile(wrapper.model).spec
+    model = PlainTransformer(seed=14)
+    assert compile(wrapping(model)).spec == compile(model).spec
 
 
 @pytest.mark.parametrize("drafter", ["tree", "none"])

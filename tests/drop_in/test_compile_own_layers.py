@@ -56,6 +56,15 @@ def test_own_layers_are_compiled(kind: str) -> None:
         assert torch.equal(value, before[name])
 
 
+def test_a_module_is_compiled_with_as_many_positions_as_it_has() -> None:
+    model = Own(scale=4.0)
+    for given, expected in (({}, 40), ({"max_positions": 2}, 2)):
+        spec = compile(model, **functions(model), **given).spec
+        assert (spec.positions, spec.max_positions) == ("learned", expected)
+    message = r"^max_positions is 41: the module itself fails there, .*; max_positions=40 is the "
+    refused(message, compile, model, **functions(model), max_positions=41)
+
+
 def alternating() -> Callable[[], nn.Module]:
     kinds = iter((nn.LayerNorm, nn.RMSNorm) * 20)
     return lambda: next(kinds)(WIDTH)

@@ -21,6 +21,7 @@ from tests.drop_in.models import (
     callables,
     module_steps,
     randomise,
+    wrapping,
 )
 from tests.refusals import refused
 from tests.search.plain import greedy
@@ -36,14 +37,14 @@ def glue(model: PlainTransformer, **changes: Any) -> tuple[Callable[..., Any], .
     """Functions over a right module, with a mistake."""
     source_mask = changes.get("source_mask", lambda ids: ids == PAD)
     memory_mask = changes.get("memory_mask", lambda padding: padding)
-    output = changes.get("output", lambda logits: logits)
+    seen = changes.get("memory", lambda ids, memory, padding: (memory, padding))
     shift = changes.get("shift", lambda ids: ids)
 
     def encode(ids: Tensor) -> Tensor:
         return model.encode_src(ids, source_mask(ids))
 
     def decode_rows(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
-        return output(model.decode_tgt(shift(ids), memory, memory_mask(padding)))
+        return model.decode_tgt(shift(ids), *seen(ids, memory, memory_mask(padding)))
 
     return encode, decode_rows
 
@@ -80,48 +81,45 @@ class Cached(PlainTransformer):
         return super()._decode(tgt, memory, mask, offset - self._begin)
 
 
-class MemoryKept(PlainTransformer):
-    """Keeps a memory until one of another shape comes."""
-
-    _kept: tuple[Tensor, Tensor] | None = None
-
-    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
-        if self._kept is None or self._kept[0].shape != memory.shape:
-            self._kept = memory, mask
-        return super()._decode(tgt, *self._kept, offset)
+def kept_by_shape() -> Callable[..., Any]:
+    """Keeps a memory for all later ones of its shape."""
+    kept: dict[object, tuple[Tensor, Tensor]] = {}
+    return lambda ids, memory, padding: kept.setdefault(memory.shape, (memory, padding))
 
 
-class MemoryOfEncode(PlainTransformer):
-    """Reads the memory that encode_src gave last, not the one that it is given."""
-
-    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        self._last = super().encode_src(src, src_pad_mask)
-        return self._last
-
-    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
-        rows = self._last.expand(len(tgt), -1, -1)
-        return super()._decode(tgt, rows, mask[:, :1].expand(rows.shape[:2]), offset)
-
-
-class EncodedKept(PlainTransformer):
-    """Encodes a source only if its shape is another one than before."""
-
-    _encoded: Tensor | None = None
-
-    def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:
-        if self._encoded is None or self._encoded.shape[:2] != src.shape:
-            self._encoded = super().encode_src(src, src_pad_mask)
-        return self._encoded
-
-
-class MemoryOfTheFirstToken(PlainTransformer):
+def of_the_first_token() -> Callable[..., Any]:
     """Keeps the memory of rows of one token for longer ones."""
+    kept: list[Tensor] = []
 
-    def _decode(self, tgt: Tensor, memory: Tensor, mask: Tensor, offset: Tensor) -> Tensor:
-        if tgt.shape[1] == 1:
-            self._kept = memory[:1], mask[:1]
-        rows, hidden = (each.expand(len(tgt), *each.shape[1:]) for each in self._kept)
-        return super()._decode(tgt, rows, hidden, offset)
+    def seen(ids: Tensor, memory: Tensor, padding: Tensor) -> list[Tensor]:
+        if ids.shape[1] == 1:
+            kept[:] = memory[:1], padding[:1]
+        return [each.expand(len(ids), *each.shape[1:]) for each in kept]
+
+    return seen
+
+
+def of_the_last_encode() -> tuple[Callable[..., Any], ...]:
+    """Reads the memory that encode gave last, not the one that it is given."""
+    encode, decode_rows = glue(plain())
+    last: list[Tensor] = []
+
+    def encoded(ids: Tensor) -> Tensor:
+        last.append(encode(ids))
+        return last[-1]
+
+    def decoded(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
+        rows = last[-1].expand(len(ids), -1, -1)
+        return decode_rows(ids, rows, padding[:, :1].expand(rows.shape[:2]))
+
+    return encoded, decoded
+
+
+def encoded_by_shape() -> tuple[Callable[..., Any], ...]:
+    """Encodes only the first source of a shape."""
+    encode, decode_rows = glue(plain())
+    kept: dict[object, Tensor] = {}
+    return lambda ids: kept.setdefault(ids.shape, encode(ids)), decode_rows
 
 
 class FutureOfEight(PlainTransformer):
@@ -169,6 +167,12 @@ class FromTheEnd(PlainTransformer):
         return super()._decode(tgt, memory, mask, offset - (40 - tgt.shape[1]))
 
 
+def hidden_states() -> PlainTransformer:
+    model = plain()
+    model.next_token_classifier = nn.Identity()
+    return model
+
+
 INVERTED = "padding masks are True at padding"
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a module in training mode": (lambda: callables(plain().train()), r"call .eval\(\) on the mod"),
@@ -188,14 +192,17 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "the memory's mask inverted, with a finite number": (lambda: Filled("memory"), INVERTED),
     "the source's mask inverted, with a finite number": (lambda: Filled("source"), INVERTED),
     "the target's mask inverted, with a finite number": (lambda: Filled("target"), INVERTED),
-    "a memory kept between calls": (lambda: MemoryKept(seed=14), "keep nothing between calls"),
-    "the memory of the last encode": (lambda: MemoryOfEncode(seed=14), "nothing between calls"),
+    "a memory kept between calls": (
+        lambda: glue(plain(), memory=kept_by_shape()),
+        "keep nothing between calls",
+    ),
+    "the memory of the last encode": (of_the_last_encode, "nothing between calls"),
     "an encoder's result kept by its shape": (
-        lambda: EncodedKept(seed=14),
+        encoded_by_shape,
         "^encode gives two sources of one length one memory: keep nothing",
     ),
     "the memory of the first token": (
-        lambda: MemoryOfTheFirstToken(seed=14),
+        lambda: glue(plain(), memory=of_the_first_token()),
         "nothing between calls",
     ),
     "later columns seen behind the eighth": (
@@ -207,7 +214,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"^encode takes \(ids.*, memory.*expected \(source_ids\); a pair is \(encode, decode\)",
     ),
     "whole numbers": (
-        lambda: glue(plain(), output=lambda logits: logits.long()),
+        lambda: plain(output=lambda logits, _: logits.long()),
         "^decode gave a tensor of torch.int64",
     ),
     "the target's mask inverted": (lambda: TargetMaskInverted(seed=14), INVERTED),
@@ -217,7 +224,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: glue(plain(), shift=lambda ids: nn.functional.pad(ids[:, :-1], (1, 0), value=BOS)),
         "^decode gives the logits of another step",
     ),
-    "hidden states": (lambda: hidden_states(), "as wide as the embeddings"),
+    "hidden states": (hidden_states, "as wide as the embeddings"),
     "positions kept between calls": (lambda: Cached(seed=14), r"and keep nothing between calls"),
     "positions from the end": (lambda: FromTheEnd(seed=14), "positions from the left"),
     "rows that must be alone": (
@@ -225,12 +232,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "the model itself fails there",
     ),
 }
-
-
-def hidden_states() -> PlainTransformer:
-    model = plain()
-    model.next_token_classifier = nn.Identity()
-    return model
 
 
 @pytest.mark.parametrize("inputs", INPUTS)
@@ -377,12 +378,6 @@ class Unigram(nn.Module):
         return torch.arange(15.0).expand(*tgt.shape, 15)
 
 
-class Lightning(nn.Module):
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-
 RIGHT: dict[str, Callable[[], Any]] = {
     "module": plain,
     "pre-norm": lambda: plain(norm_first=True),
@@ -392,7 +387,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "recurrent": Recurrent,
     "masks of a finite number": lambda: Filled("none"),
     "neither reads": Unigram,
-    "a wrapper's model": lambda: Lightning(plain().train()),
+    "a wrapper's model": lambda: wrapping(plain().train()),
     "a parallel wrapper's model": lambda: nn.DataParallel(plain()),
     "bfloat16": lambda: plain().bfloat16(),
     "float16": lambda: plain().half(),
