@@ -137,6 +137,7 @@ def test_a_file_of_all_routes_needs_no_server(
         assert other.locator("section").count() == 3
         assert other.locator("svg.whole").count() == 3
         assert other.locator("tbody tr").count() == 6
+        assert "" not in other.locator("tbody td:nth-child(5)").all_inner_texts()  # checks
         assert other.get_by_text("2-(methylsulfonyl)ethylamine").count() >= 3
         assert faults(other) == {}
 

@@ -35,7 +35,7 @@ async function ask(step) {
   show();
   await allDrawn(); // drawings are high
   $(step.id)?.scrollIntoView({ behavior: "smooth" });
-  await Promise.all([lookUp(step), check(step)].map((each) => each.catch(() => null))); // then nothing is marked
+  await Promise.all([lookUp(step).catch(() => null), check(step)]); // then nothing is marked
 }
 
 /** Mark the molecules of a step's answers that are for sale. */
@@ -47,14 +47,20 @@ async function lookUp(step) {
   show();
 }
 
-const checked = new WeakSet(); // answers of which the server was asked
+const checks = new WeakMap(); // the last request of each step
+
+/** Check a step's answers, after the request that is under way. */
+function check(step) {
+  const request = Promise.resolve(checks.get(step)).then(() => checkNow(step)).catch(() => null);
+  checks.set(step, request);
+  return request;
+}
 
 /** How probably the model of products gives the molecule from each answer, and what it gives first. */
-async function check(step) {
+async function checkNow(step) {
   const model = modelOf("product")?.name;
-  const answers = (step.answers ?? []).filter((each) => each.canonical !== null && each.check === undefined && !checked.has(each));
+  const answers = (step.answers ?? []).filter((each) => each.canonical !== null && each.check === undefined);
   if (!model || step.forward || step.note || !answers.length) return;
-  for (const each of answers) checked.add(each);
   const asked = { model, queries: answers.map((each) => each.canonical) };
   const [scored, made] = await Promise.all([
     call("v1/score", { ...asked, targets: answers.map(() => step.smiles) }),
@@ -71,7 +77,7 @@ async function check(step) {
 /** Ask for what a route lacks: answers, and checks of them. */
 function complete(step) {
   if (!step.answers && !step.error) ask(step);
-  else check(step).catch(() => null);
+  else check(step);
   for (const molecule of step.answers?.[step.chosen]?.molecules ?? []) if (molecule.step) complete(molecule.step);
 }
 
@@ -267,9 +273,11 @@ $("open").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", openFile);
 $("new").addEventListener("click", beginAnew);
 $("link").addEventListener("click", async () => copy(await link(), $("link")));
-$("save").addEventListener("change", () => {
-  save($("save").value);
+$("save").addEventListener("change", async () => {
+  const form = $("save").value;
   $("save").value = "";
+  await Promise.all(work.routes.flatMap(reactions).map(({ step }) => check(step))); // of all routes
+  await save(form);
 });
 $("overview").addEventListener("click", (event) => {
   const step = event.target.closest("[data-step]")?.dataset.step;
