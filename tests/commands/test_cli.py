@@ -91,7 +91,7 @@ def test_evaluate_counts_failed_queries_and_gives_status_1(run: Run, loaded: Loa
     before = output.read_text()
     assert len(before.splitlines()) == 4
     assert run(f"{command} --n-best 2") == 2
-    assert run.err.startswith("molspec: n_best is 2, but ")
+    assert run.err.startswith("molspec: --n-best is 2, but ")
     assert output.read_text() == before
 
 
@@ -188,14 +188,14 @@ WRONG_USE = {
     "evaluate absent.tsv": ("absent.tsv", "No such file"),
     "evaluate .": (".", "Is a directory"),
     "evaluate empty.smi": ("empty.smi", "--query-column"),
-    "evaluate table.tsv --by a": ("group_column", "'a'"),
+    "evaluate table.tsv --by a": ("--by is", "'a'"),
     "evaluate table.tsv --offset 3": ("there are no such rows in TABLE", ""),
-    "evaluate table.tsv --limit 0": ("limit", "0"),
+    "evaluate table.tsv --limit 0": ("--limit is", "0"),
     "evaluate table.tsv --output table.tsv": ("table.tsv", "take another file"),
     "evaluate table.tsv --output absent/out.jsonl": ("absent/out.jsonl", "No such file"),
     "evaluate table.tsv --output /dev/full": ("/dev/full", "Is a device"),
-    "predict C -n two": ("n_best", "'two'"),
-    "predict C -f xyz": ("format", "'xyz'"),
+    "predict C -n two": ("-n is", "'two'"),
+    "predict C -f xyz": ("-f is", "'xyz'"),
     "predict": ("give queries", "--input"),
     "predict C --input some.smi": ("give queries", "--input"),
     "predict some.smi": ("some.smi is a file", "--input"),
@@ -206,9 +206,42 @@ WRONG_USE = {
     "predict C --output absent/out.jsonl": ("absent/out.jsonl", "No such file"),
     "predict C --output .": (".", "Is a directory"),
     "predict C --output /dev/full": ("/dev/full", "No space left on device"),
-    "predict C --output out.csv.gz -f csv": ("output", "'out.csv.gz'"),
-    "predict C --output out.xyz": ("output", "'out.xyz'"),
-    "predict --input some.smi --column a": ("column", "'a'"),
+    "predict C --output out.csv.gz -f csv": ("--output is", "'out.csv.gz'"),
+    "predict C --output out.xyz": ("--output is", "'out.xyz'"),
+    "predict --input some.smi --column a": ("--column is", "'a'"),
+    "predict C --processes two": ("--processes is", "'two'"),
+    "predict C --output table.tsv": ("table.tsv is there already", "--overwrite"),
+    "predict -i empty.smi --output table.tsv --overwrite": (
+        "there are no queries in empty.smi",
+        "",
+    ),
+    "plan": ("give targets", "--input"),
+    "plan C": ("give --stock", ""),
+    "plan C --stock some.smi -n 0": ("-n is", "0"),
+    "train --output out": ("give either --data FOLDER or --sample", ""),
+    "train --data . --steps 1 --output out": (".: no prepared data", "prepared.json"),
+    "train --data . --steps 1 --start x --output out": ("no model 'x'", ""),
+    "train --sample --start retro --output out": ("--sample", "leave --start out"),
+    "train --sample --config list.json --output out": ("list.json holds a list", ""),
+    "prepare list.json --task both --output out": ("--task is", "'both'"),
+    "prepare none --task retro --output out": ("none", "No such file"),
+    "serve --model =x": ("--model is", "'=x'"),
+    "serve --model a/b": ("--model is", "'a/b'"),
+    "serve --model retro --model retro": ("--model names 'retro' twice", ""),
+    "serve --model retro+gone": ("no model 'gone'", ""),
+    "serve --max-queries 0": ("--max-queries is", "0"),
+    "serve --api-key-file /dev/null": ("/dev/null holds no key", ""),
+    "serve --api-key-file /no/such": ("/no/such", "No such file"),
+    "serve --port 0 --dtype float8": ("--dtype is", "'float8'"),
+    **{
+        f"serve --allowed-origin {origin}": ("--allowed-origin is", f"'{origin}'")
+        for origin in ("https://*.a.org", "lims.a.org", "https://a/", "https://a:443", "null")
+    },
+    "predict C -o a.csv --output b.csv": ("--output is given 2 times", ""),
+    "predict C --raw --raw": ("--raw is given 2 times", ""),
+    "train --output a --sample --ngram --no-ngram": ("--ngram is given 2 times", ""),
+    "train --output a --steps 1 --steps 2 --sample": ("--steps is given 2 times", ""),
+    "plan C --stock a --match exact --match inchikey": ("--match is given 2 times", ""),
 }
 
 
@@ -216,16 +249,16 @@ WRONG_USE = {
 def test_wrong_use_gives_a_one_line_error_and_status_2(
     run: Run, loaded: Loaded, arguments: str
 ) -> None:
-    write("some.smi", "CO\n")
-    write("empty.smi", "")
-    write("table.tsv", TABLE)
+    files = {"some.smi": "CO\n", "empty.smi": "", "table.tsv": TABLE, "list.json": "[1]"}
+    for name, text in files.items():
+        write(name, text)
     assert run(*shlex.split(arguments)) == 2
     begin, part = WRONG_USE[arguments]
     assert run.out == ""
     assert run.err.startswith(f"molspec: {begin}")
     assert part in run.err
     assert run.err.count("\n") == 1
-    assert Path("some.smi").read_text() == "CO\n"
+    assert {path.name: path.read_text() for path in Path().iterdir()} == files
 
 
 def test_an_unusable_model_leaves_the_output_unchanged(run: Run) -> None:
@@ -267,7 +300,7 @@ def test_convert(run: Run) -> None:
     assert run("convert retro mine --dtype bfloat16") == 0
     for arguments, message in (
         ("retro mine", "mine: exists already"),
-        ("retro other --dtype int8", "dtype is 'int8'"),
+        ("retro other --dtype int8", "--dtype is 'int8'"),
         ("absent other", "no model 'absent'"),
     ):
         assert run(f"convert {arguments}") == 2

@@ -11,7 +11,6 @@ from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import ModelFlags
 from molspec.common.fields import http_setting, setting
 from molspec.prediction.options import PredictOptions
-from tests.conftest import Run
 from tests.refusals import refused
 
 
@@ -93,22 +92,6 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_docstring_describes_every_option() -> None:
     for option in fields(PredictOptions):
         assert f"    {option.name}: {option.metadata['help']}" in (PredictOptions.__doc__ or "")
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("--output", "predict C -o a.csv --output b.csv"),
-        ("--raw", "predict C --raw --raw"),
-        ("--ngram", "train --output a --sample --ngram --no-ngram"),
-        ("--steps", "train --output a --steps 1 --steps 2 --sample"),
-        ("--match", "plan C --stock a --match exact --match inchikey"),
-    ],
-)
-def test_an_option_of_one_value_given_twice_is_refused(run: Run, name: str, arguments: str) -> None:
-    assert run(arguments) == 2
-    assert f"{name} is given 2 times" in run.err
-    assert list(Path().iterdir()) == []
 
 
 def test_only_given_flags_are_passed_on() -> None:

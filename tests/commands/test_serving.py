@@ -60,29 +60,6 @@ def test_a_local_server_allows_its_own_host_names(run: Run, started: Started, ho
     assert all("[::1]" in used.hosts[:3] for used in started)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ("--model =x", "--model is '=x'"),
-        ("--model a/b", "--model is 'a/b'"),
-        ("--model retro --model retro", "--model names 'retro' twice"),
-        ("--model retro+gone", "no model 'gone'"),
-        ("--max-queries 0", "max_queries is 0"),
-        ("--api-key-file /dev/null", "/dev/null holds no key"),
-        ("--api-key-file /no/such", "/no/such: No such file or directory"),
-        ("--dtype float8", "dtype"),
-        *(
-            (f"--allowed-origin {origin}", f"--allowed-origin is {origin!r}")
-            for origin in ("https://*.a.org", "lims.a.org", "https://a/", "https://a:443", "null")
-        ),
-    ],
-)
-def test_wrong_arguments_give_a_one_line_error(run: Run, arguments: str, told: str) -> None:
-    assert run("serve", "--port", "0", *arguments.split()) == 2
-    assert told in run.err
-    assert run.err.count("\n") == 1
-
-
 @pytest.mark.parametrize("content", [b"schl\xfcssel", "schl\u00fcssel".encode()])
 def test_keys_that_no_browser_can_send_are_refused(
     run: Run, started: Started, content: bytes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -45,7 +45,28 @@ class Command(click.Command):
         for given, count in Counter(order).items():
             if count > 1 and given.param_type_name == "option" and not given.multiple:
                 raise UsageError(f"{given.opts[0]} is given {count} times: expected it once")
-        return super().parse_args(ctx, args)
+        ctx.obj = [*args]
+        with self._naming_as_typed(ctx.obj):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the function. Each error of the command's user becomes one line and a status."""
+        with one_line_errors(), self._naming_as_typed(ctx.obj):
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _naming_as_typed(self, words: Sequence[str]) -> Iterator[None]:
+        """Name the option in a user's error as it was typed: -n, which Python calls n_best."""
+        try:
+            with value_errors_are_usage_errors():
+                yield
+        except UsageError as error:
+            name, _, rest = str(error).partition(" ")
+            for each in self.params:
+                if name in (each.name, *(flag.strip("-").replace("-", "_") for flag in each.opts)):
+                    typed = (flag for word in words for flag in each.opts if _is_flag(word, flag))
+                    raise UsageError(f"{next(typed, name)} {rest}") from error
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options."""
@@ -56,6 +77,13 @@ class Command(click.Command):
         super().format_options(ctx, formatter)
 
 
+def _is_flag(word: str, flag: str) -> bool:
+    """Whether a word of the command line is a flag, which its value may follow: -n5, --limit=5."""
+    if flag.startswith("--"):
+        return word.partition("=")[0] == flag
+    return flag.startswith("-") and word.startswith(flag)
+
+
 class _Argument(click.Argument):
     """An argument with a name and a description for the help."""
 
@@ -63,7 +91,7 @@ class _Argument(click.Argument):
 
 
 class _Value(click.ParamType[Any]):
-    """Reads a text as the value of a setting. Raises UsageError that names the setting."""
+    """Reads a text as the value of a setting. Raises ValueError that names the setting."""
 
     def __init__(self, name: str, hint: Any, about: Mapping[str, Any]) -> None:
         self.name, self._hint, self._about = name, hint, about
@@ -81,8 +109,7 @@ class _Value(click.ParamType[Any]):
         read: Any = value
         with suppress(ValueError):  # the check names it
             read = next((kind for kind in (int, float) if kind in self._kinds), str)(value)
-        with value_errors_are_usage_errors():
-            read = checked(self.name, read, self._hint, self._about)
+        read = checked(self.name, read, self._hint, self._about)
         return Path(read) if Path in self._kinds else read
 
 
@@ -102,10 +129,7 @@ class _Flag:
         hint = self.hint
         kinds = (hint,) if get_origin(hint) is list else get_args(hint) or (hint,)
         many = next((kind for kind in kinds if get_origin(kind) is list), None)
-        named = about.get("flags") or (self.name,)
-        reader = _Value(
-            named[0].lstrip("-").replace("-", "_"), get_args(many)[0] if many else hint, about
-        )
+        reader = _Value(self.name, get_args(many)[0] if many else hint, about)
         required = default is MISSING and not self.is_given
         if "is_argument" in about:
             shown = about["metavar"] or self.name.upper()
@@ -146,8 +170,6 @@ def command(run: Callable[..., int | None]) -> Command:
 
     A parameter is an `argument`, a `molspec.common.fields.setting`, a dataclass of settings, or a
     dictionary annotated with `Given`. They are passed by name; the function returns the status.
-
-    Errors of the command's user, each ValueError among them, become one line and an exit status.
     """
     types = get_type_hints(run, include_extras=True)
     parts = {
@@ -156,12 +178,11 @@ def command(run: Callable[..., int | None]) -> Command:
     }
 
     def called(**given: Any) -> int | None:
-        with one_line_errors(), value_errors_are_usage_errors():
-            values = {}
-            for name, (flags, make) in parts.items():
-                read = ((flag.name, flag.read(given[flag.name])) for flag in flags)
-                values[name] = make(**{key: value for key, value in read if value is not None})
-            return run(**values)
+        values = {}
+        for name, (flags, make) in parts.items():
+            read = ((flag.name, flag.read(given[flag.name])) for flag in flags)
+            values[name] = make(**{key: value for key, value in read if value is not None})
+        return run(**values)
 
     return Command(
         run.__name__.removesuffix("_command").replace("_", "-"),
