@@ -28,6 +28,7 @@ from molspec.files import (
     Format,
     OutputContext,
     Query,
+    QueryFiles,
     Reads,
     ResultFile,
     ResultStream,
@@ -118,44 +119,42 @@ def run(
     answer: Callable[..., Iterator[AnswerT]],
     model: Model,
     processes: int,
+    output: OutputFlags,
+    opened: QueryFiles | None = None,
     *,
-    source: str,
-    output: str,
     unit: str = "queries",
-    count: Callable[[], int | None] = lambda: None,
-    quiet: bool = False,
     outcome: Callable[[AnswerT], str] | None = None,
     outcomes: Sequence[str] = (),
 ) -> int:
     """Write the answers to all unanswered queries, and print their number to standard error.
 
     answer: returns the answers to queries, in their order; `done` is the number before them.
-    count: about how many queries there are, for the progress, if results go to a file.
-    quiet: print nothing if every query was answered.
     model, processes: that answer; for a hint at more of them.
+    opened: the files of the queries, if it is not TABLE. Queries of the command line that are all
+        answered on standard output are not counted.
     outcome: one of `outcomes`, of which the numbers are printed, for an answer without an error.
 
     Returns the status: 1 if a query failed. Raises UsageError if there are no queries, a row cannot
     be read, or `answer` raises ValueError.
     """
-    began, before = perf_counter(), results.progress.done
+    name, began, before = output.output_name, perf_counter(), results.progress.done
     rest = results.rest(queries)
     first = list(islice(rest, 1))
     if not first and not before:
-        raise UsageError(f"there are no {unit} in {source}")
+        raise UsageError(f"there are no {unit} in {opened.name if opened else 'TABLE'}")
     written = results.write(answer(chain(first, rest), done=before))
     answers = hinted(written, model, processes)
-    if not (output == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
-        answers = counted(answers, unit, count, before)
-    with nullcontext() if is_stream(output) else resumable():
+    if not (name == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
+        answers = counted(answers, unit, opened.count if opened else lambda: None, before)
+    with nullcontext() if is_stream(name) else resumable():
         kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
     progress = results.progress
-    if progress.failed or not quiet:
+    if progress.failed or not (opened and opened.are_given and name == STANDARD):
         seconds = f"in {perf_counter() - began:.1f} s"
         if before:
             new = progress.done - before
             seconds = f"{new} of them now, {seconds}" if new else "nothing was left to do"
-        why = '; each has its "error" in ' + ("the output" if is_stream(output) else output)
+        why = '; each has its "error" in ' + ("the output" if is_stream(name) else name)
         answered = f"{progress.done - progress.failed} of {progress.done} {unit} answered"
         if outcomes:
             now = " now" if before else ""

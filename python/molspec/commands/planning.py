@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,18 +23,15 @@ from molspec.commands.flags import (
     StockFlags,
     StockMatch,
 )
-from molspec.common.console import (
-    STANDARD,
-    UsageError,
-    extra,
-    print_err,
-)
+from molspec.common.console import UsageError, extra, print_err
 from molspec.common.fields import setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import OUTCOMES, Plan, SearchLimits
 
 if TYPE_CHECKING:
+    from molspec.planners.search import Planner
     from molspec.planners.stock import Stock
+    from molspec.prediction.model import Model
 
 
 @dataclass(frozen=True)
@@ -89,37 +87,29 @@ def plan_command(
         raise UsageError("give --stock, the file of purchasable molecules")
     with extra("plan", "planning"):
         import syntheseus  # noqa: F401
-    from molspec.planners import formats
+    from molspec.planners.formats import COLUMNS, FORMATS
+    from molspec.planners.stock import read_stock
+    from molspec.prediction.cache import AnswerCache
+    from molspec.prediction.config import model_settings
 
     if first:
         limits = replace(limits, routes=1)
-    form = jobs.chosen_format(output, formats.FORMATS)
+    form = jobs.chosen_format(output, FORMATS)
     copied = tuple(copy_column or ())
-    jobs.check_copied(copied, form, formats.FORMATS[form].has_columns, formats.COLUMNS)
+    jobs.check_copied(copied, form, FORMATS[form].has_columns, COLUMNS)
     count = jobs.process_count(processes)
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
-        from molspec.planners.search import Planner
-        from molspec.planners.stock import read_stock
-        from molspec.prediction.cache import AnswerCache
-        from molspec.prediction.config import model_settings
-
         for_sale = read_stock(stock, match, **asdict(columns))
         if for_sale.left_out:
             print_err(for_sale.left_out)
-        loaded = jobs.load_model(model)
-        loaded.check_processes(count)
-        if loaded.task not in ("retro", None):
-            raise UsageError(
-                f"model is {model.model_name!r}: expected one of task 'retro', it is of "
-                f"{loaded.task!r}"
-            )
+        loaded = _loaded(model, count)
         queries = opened.queries(source.column, source.id_column, "retro", copied)
         reads = {**jobs.files_read(model, source), "--stock": stock}
         files.check_apart(reads, AnswerCache.files(cache))
         about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
         results = jobs.open_results(
             output,
-            formats.FORMATS[form],
+            FORMATS[form],
             OutputContext(model.model_name, "retro", about=about, copied_columns=copied),
             {
                 **model_settings(model.model_name, loaded.identity),
@@ -135,44 +125,70 @@ def plan_command(
             },
             {**reads, "--cache": cache},
         )
-
-        def plan(rest: Iterator[Query], done: int) -> Iterator[Plan]:
-            from molspec.common.workers import DIED, in_processes
-            from molspec.planners.expander import Expander
-            from molspec.planners.syntheseus import BackwardModel
-
-            def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
-                cached = AnswerCache(path=cache)
-                expander = Expander(loaded, cache=cached, keep_salts=source.keep_salts)
-                backward = BackwardModel(
-                    expander=expander, default_num_results=n_best, use_cache=True
-                )
-                planner = Planner(
-                    backward, for_sale, limits, algorithm, source.deuterium_as_hydrogen
-                )
-                return (planner.plan(query, number) for number, query in targets)
-
-            targets = enumerate(rest, start=done + 1)
-            if count == 1:
-                return work(targets)
-            work(iter(()))  # wrong arguments are an error here, not in every worker
-            failed = lambda target: Plan(target[0], target[1], error=DIED)  # noqa: E731
-            return in_processes(work, targets, count, failed, piece=1)
-
+        planner = partial(_planner, loaded, for_sale, limits, algorithm, n_best, cache, source)
         return jobs.run(
             results,
             queries,
-            plan,
+            partial(_plans, planner, count),
             loaded,
             count,
-            source=opened.name,
-            output=output.output_name,
+            output,
+            opened,
             unit="targets",
-            count=opened.count,
-            quiet=output.output_name == STANDARD and not source.input_names,
             outcome=lambda plan: plan.outcome,
             outcomes=OUTCOMES,
         )
+
+
+def _loaded(flags: ModelFlags, processes: int) -> Model:
+    """The model. Raises UsageError if it predicts products."""
+    loaded = jobs.load_model(flags)
+    loaded.check_processes(processes)
+    if loaded.task not in ("retro", None):
+        raise UsageError(
+            f"model is {flags.model_name!r}: expected one of task 'retro', it is of {loaded.task!r}"
+        )
+    return loaded
+
+
+def _planner(
+    model: Model,
+    stock: Stock,
+    limits: SearchLimits,
+    algorithm: str,
+    n_best: int,
+    cache: Path | None,
+    source: InputFlags,
+) -> Planner:
+    """A planner of one process, which opens the cache. Raises ValueError for another file."""
+    from molspec.planners.expander import Expander
+    from molspec.planners.search import Planner
+    from molspec.planners.syntheseus import BackwardModel
+    from molspec.prediction.cache import AnswerCache
+
+    expander = Expander(model, cache=AnswerCache(path=cache), keep_salts=source.keep_salts)
+    backward = BackwardModel(expander=expander, default_num_results=n_best, use_cache=True)
+    return Planner(backward, stock, limits, algorithm, source.deuterium_as_hydrogen)
+
+
+def _plans(
+    make_planner: Callable[[], Planner], processes: int, queries: Iterator[Query], done: int
+) -> Iterator[Plan]:
+    """The plans for targets, in their order, by a planner in each process."""
+    from molspec.common.workers import DIED, in_processes
+
+    def work(targets: Iterator[tuple[int, Query]]) -> Iterator[Plan]:
+        planner = make_planner()
+        return (planner.plan(query, number) for number, query in targets)
+
+    def failed(target: tuple[int, Query]) -> Plan:
+        return Plan(*target, error=DIED)
+
+    targets = enumerate(queries, start=done + 1)
+    if processes == 1:
+        return work(targets)
+    make_planner()  # wrong arguments are an error here, not in every worker
+    return in_processes(work, targets, processes, failed, piece=1)
 
 
 def _digest(stock: Stock) -> str:

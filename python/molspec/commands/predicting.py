@@ -26,7 +26,7 @@ from molspec.commands.flags import (
     OutputFlags,
     PredictionFlags,
 )
-from molspec.common.console import STANDARD, UsageError, print_err
+from molspec.common.console import UsageError, print_err
 from molspec.common.fields import setting
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.prediction.options import PredictOptions
@@ -84,10 +84,8 @@ def predict_command(
             ),
             loaded,
             count,
-            source=opened.name,
-            output=output.output_name,
-            count=opened.count,
-            quiet=output.output_name == STANDARD and not source.input_names,
+            output,
+            opened,
         )
     progress = results.progress
     if loaded.task == "product" and True not in several and progress.failed < progress.done:
@@ -159,9 +157,7 @@ def score_command(
         processes=count,
     )
     queries = (Query(row.query, row.name, target=row.target) for row in table)
-    return jobs.run(
-        results, queries, answer, loaded, count, source="TABLE", output=output.output_name
-    )
+    return jobs.run(results, queries, answer, loaded, count, output)
 
 
 def _results(

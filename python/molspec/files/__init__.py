@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.formats import FORMATS, Format, format_of, table
-from molspec.files.inputs import open_sources
+from molspec.files.inputs import QueryFiles, open_sources
 from molspec.files.lines import COLUMNS, further_columns
 from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
@@ -20,6 +20,7 @@ __all__ = [
     "Format",
     "OutputContext",
     "Query",
+    "QueryFiles",
     "Reads",
     "ResultFile",
     "ResultStream",

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from molspec.files.answer import Query
-from molspec.files.sources import QueryFile, open_source
+from molspec.files.sources import GIVEN, QueryFile, open_source
 
 
 class QueryFiles:
@@ -17,6 +17,8 @@ class QueryFiles:
     def __init__(self, files: Sequence[QueryFile]) -> None:
         self._files = files
         self.name = ", ".join(file.name for file in files)
+        #: Whether the queries are not in a file.
+        self.are_given = files[0].form == GIVEN
 
     def queries(self, *arguments: Any, **options: Any) -> Iterator[Query]:
         """The queries of all files, each read as by `QueryFile.queries`.

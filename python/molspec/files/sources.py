@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from molspec.text.reactions import Column
 
 #: The format of queries that do not come from a file.
-_GIVEN = "given"
+GIVEN = "given"
 #: Formats of a file of queries, by the endings of its name; others are smi.
 INPUT_FORMATS = {
     "smi": (".smi", ".smiles", ".txt", ".ism", ".can"),
@@ -166,7 +166,7 @@ class QueryFile:
 
         has_tokens: bool | None = None
         for number, line in enumerate(self._lines):
-            if self.form == _GIVEN:
+            if self.form == GIVEN:
                 yield Query(plain_smiles(line))
                 continue
             text, tab, more = line.replace("\t|", " |").partition("\t")
@@ -235,7 +235,7 @@ class QueryFile:
     def count(self) -> int | None:
         """About how many queries there are; None if the file cannot be read twice."""
         path = Path(self.name)
-        if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
+        if self.form == GIVEN or self.name == STANDARD or not path.is_file():
             return None
         with open_lines(path, records=self.form in _RECORDS) as lines:
             if self.form == "sdf":
@@ -278,7 +278,7 @@ def open_source(
     if name is None:
         # No SMILES has bytes that are not UTF-8.
         texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
-        yield QueryFile("the arguments", _GIVEN, texts)
+        yield QueryFile("the arguments", GIVEN, texts)
     elif name == STANDARD:
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")
