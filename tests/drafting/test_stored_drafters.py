@@ -66,7 +66,7 @@ def test_a_drafter_of_another_model_is_refused(place: str, tmp_path: Path) -> No
     own = {"heads": checkpoint.heads, "spec_drafter": checkpoint.spec_drafter}
     other = replace(tiny.checkpoint(seed=2), **own)
     prints = [each.fingerprint(False) for each in (other, checkpoint)]
-    refused_with(other, f"of the model {prints[0]}: expected (that|those) of {prints[1]}")
+    refused_with(other, f"of the model {prints[0]}: expected .*{prints[1]}")
     if place == "spec":
         tokens = "another vocabulary: token 6 is 'S' .*'N'"
         refused_with(replace(checkpoint, vocabulary=OTHER_TOKENS), tokens)

@@ -108,12 +108,7 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
         spec = HeadsSpec(**metadata["spec"])
     except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
-    model = of.fingerprint(with_drafters=False)
-    if metadata.get("model") != model:
-        raise CheckpointError(
-            f"{path.name} has draft heads of the model {metadata.get('model')}: expected those of "
-            f"{model}, which is here"
-        )
+    _check_model(path, "draft heads", metadata, of)
     return HeadsWeights(spec, weights)
 
 
@@ -130,13 +125,17 @@ def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
             f"{path.name} has a Spec-Drafter of another vocabulary: {found}; expected the same "
             "tokens in the same order"
         )
+    _check_model(path, "a Spec-Drafter", described, of)
+    return drafter
+
+
+def _check_model(path: Path, what: str, described: Mapping[str, Any], of: Checkpoint) -> None:
+    """Raise CheckpointError if a drafter was trained for another model."""
     its, own = described.get("model"), of.fingerprint(with_drafters=False)
     if its != own:
         raise CheckpointError(
-            f"{path.name} has a Spec-Drafter of the model {its}: expected that of {own}, "
-            "which is here"
+            f"{path.name} has {what} of the model {its}: expected the model {own}, which is here"
         )
-    return drafter
 
 
 def _read_config(path: Path) -> dict[str, Any]:

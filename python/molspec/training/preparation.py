@@ -24,7 +24,7 @@ from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
 from molspec.training.pairs import Made, has_spare, make_pairs, product_alone
 from molspec.training.prepared import SPLITS, EncodedPairs, Prepared
-from molspec.training.progress import Stages, check_output, digest
+from molspec.training.progress import Stages, digest
 from molspec.training.reactions import Row, read_rows
 from molspec.training.sieve import Judge, Sieve
 
@@ -64,7 +64,6 @@ def prepare(
     times with a row of `exclude`.
     """
     output = Path(output)
-    check_output(output)
     for name, group in (("files", files), ("validation", validation), ("exclude", exclude)):
         if isinstance(group, str | Path):
             raise ValueError(f"{name} is {str(group)!r}: expected a list of files")
@@ -82,12 +81,12 @@ def prepare(
     if place.exists() and not os.access(place, os.W_OK):
         raise ValueError(f"output is {output}: {place} cannot be written to")
     groups = {"files": files, "validation_files": validation, "excluded_files": exclude}
-    for group in groups.values():
-        for file in group:
-            check_rereadable(Path(file))
-            # An unreadable file is found before any work.
-            next(_read([file], options, needs_column=group is files), None)
-    names = {kind: [printable(file) for file in group] for kind, group in groups.items()}
+    every = [(file, group is files) for group in groups.values() for file in group]
+    for file, needs_column in every:
+        check_rereadable(Path(file))
+        # An unreadable file is found before any work.
+        next(_read([file], options, needs_column=needs_column), None)
+    names = {kind: [*map(printable, group)] for kind, group in groups.items()}
     decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
     settings = {"task": options.task, "options": decisive, **names}
     if (done := _done(output, settings, vocabulary, judge)) is not None:
@@ -96,9 +95,7 @@ def prepare(
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
     decided_by = {
         "judge": None if judge is None else judge.name,
-        "contents": {
-            printable(file): digest(Path(file)) for group in groups.values() for file in group
-        },
+        "contents": {printable(file): digest(Path(file)) for file, _ in every},
     }
     progress = Stages(output, {**versions, **settings, **decided_by})
     excluded = _products(progress, exclude, options)
@@ -144,19 +141,25 @@ def _check_size(vocabulary: Vocabulary | None) -> None:
 def _done(
     output: Path, settings: dict[str, Any], vocabulary: Vocabulary | None, judge: Judge | None
 ) -> Prepared | None:
-    """Return the data of this preparation if all was written."""
-    if not (output / folder_format.LAST).is_file():
+    """The data of this preparation if all was written; None if there is more to do.
+
+    Raises ValueError if `output` is something else.
+    """
+    # An early kill leaves an empty folder.
+    begun = (output / "unfinished").is_dir() or (output.is_dir() and not any(output.iterdir()))
+    if (output / folder_format.LAST).is_file():
+        done = folder_format.read(output)
+        judged_by = done.description.get("judge", {}).get("name")
+        if (
+            all(done.description.get(name) == value for name, value in settings.items())
+            and judged_by == (judge and judge.name)
+            and vocabulary in (None, done.vocabulary)
+        ):
+            shutil.rmtree(output / "unfinished", ignore_errors=True)
+            return done
+    elif begun or not output.exists():
         return None
-    done = folder_format.read(output)
-    judged_by = done.description.get("judge", {}).get("name")
-    if (
-        any(done.description.get(name) != value for name, value in settings.items())
-        or judged_by != (judge and judge.name)
-        or vocabulary not in (None, done.vocabulary)
-    ):
-        raise ValueError(f"output is {output}: it exists already")
-    shutil.rmtree(output / "unfinished", ignore_errors=True)
-    return done
+    raise ValueError(f"output is {output}: it exists already")
 
 
 def _products(

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from molspec.common.journal import Journal, Kind
 from molspec.prediction.streams import beside
 from molspec.training.pairs import Made
-from molspec.training.prepared import LAST
 from molspec.training.reactions import Row
 
 _Item = TypeVar("_Item")
@@ -36,15 +35,6 @@ def digest(file: Path) -> str:
         while block := stream.read(_BLOCK):
             made.update(block)
     return made.hexdigest()
-
-
-def check_output(output: Path) -> None:
-    """Raise ValueError if `output` exists and is not a preparation."""
-    if not output.exists() or (output / "unfinished").is_dir():
-        return
-    # An early kill leaves an empty folder.
-    if not output.is_dir() or not ((output / LAST).is_file() or not any(output.iterdir())):
-        raise ValueError(f"output is {output}: it exists already")
 
 
 class Stages:
