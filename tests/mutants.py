@@ -51,7 +51,10 @@ _CHANGES = [(rf"(?<=[^ ] ){re.escape(old)}(?= )", new) for old, new in _OPERATOR
     (r"^( +)[\w.\->\[\]]+(\(.*\)|( [-+|&]?=|\+\+|--).*);$", r"\1;"),
     (r"^( +)[\w.\[\]]+(\(.*\)| [-+|&]?= .*[\w)\]])$", r"\1pass"),
 ]
-_NOT_CODE = re.compile(r"\s*(//|#|@|\"|static_assert|require|throw_|raise|from|import|case|using)")
+#: Lines that stay: os.killpg of group 1, not 0, would end every process of the machine.
+_NOT_CODE = re.compile(
+    r"\s*(//|#|@|\"|static_assert|require|throw_|raise|from|import|case|using|os\.kill)"
+)
 #: The finder of an editable package would come before the copy, also where tests start a process.
 _SITE = """import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in getattr(f, "__module__", "")]
