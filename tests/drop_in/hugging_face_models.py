@@ -14,17 +14,9 @@ from torch import Tensor, nn
 pytest.importorskip("transformers")
 
 import transformers
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    MarianConfig,
-    MarianMTModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
 
 VOCAB_SIZE = 20
-_STACKS = {
+_BART = {
     "vocab_size": VOCAB_SIZE,
     "d_model": 16,
     "encoder_layers": 2,
@@ -35,27 +27,45 @@ _STACKS = {
     "decoder_ffn_dim": 32,
     "max_position_embeddings": 64,
     "forced_eos_token_id": None,
+    "decoder_start_token_id": 2,
+}
+_T5 = {
+    "vocab_size": VOCAB_SIZE,
+    "d_model": 16,
+    "d_kv": 6,
+    "d_ff": 32,
+    "num_layers": 2,
+    "num_heads": 2,
+    "decoder_start_token_id": 0,
 }
 
 
+def made(
+    kind: str, embedding: float = 0.3, attention: float = 0.6, seed: int = 5, **options: Any
+) -> nn.Module:
+    """A model of a type, whose config has BART's options or T5's.
+
+    embedding, attention: standard deviations of weights.
+    """
+    sizes = _T5 if "T5" in kind else _BART
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **options})
+    name = "MarianMTModel" if kind == "Marian" else f"{kind}ForConditionalGeneration"
+    return _randomised(getattr(transformers, name)(config), embedding, attention, seed)
+
+
 def bart(**options: Any) -> nn.Module:
-    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
-    return _randomised(BartForConditionalGeneration(BartConfig(**{**_STACKS, **ids, **options})))
+    ids = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+    return made("Bart", 1.5, **{**ids, **options})
 
 
 def marian(**options: Any) -> nn.Module:
     ids = {"pad_token_id": 19, "eos_token_id": 0, "decoder_start_token_id": 19}
     settings = {"activation_function": "swish", "scale_embedding": True}
-    config = MarianConfig(**{**_STACKS, **ids, **settings, **options})
-    return _randomised(MarianMTModel(config), embedding=0.12)
+    return made("Marian", 0.12, **{**ids, **settings, **options})
 
 
 def t5(seed: int = 5, **options: Any) -> nn.Module:
-    sizes = {"vocab_size": VOCAB_SIZE, "d_model": 16, "d_kv": 6, "d_ff": 32}
-    stacks = {"num_layers": 2, "num_heads": 2}
-    ids = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
-    config = T5Config(**{**sizes, **stacks, **ids, **options})
-    return _randomised(T5ForConditionalGeneration(config), embedding=0.3, attention=2.0, seed=seed)
+    return made("T5", 0.3, 2.0, seed, **options)
 
 
 def t5_v1_1(**options: Any) -> nn.Module:
@@ -70,20 +80,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def made(kind: str, **options: Any) -> nn.Module:
-    """A model of another type; the options of its config are BART's or T5's."""
-    sizes: dict[str, Any] = {**_STACKS, "decoder_start_token_id": 2}
-    if "T5" in kind:
-        sizes = {"vocab_size": VOCAB_SIZE, "d_model": 16, "d_kv": 6, "d_ff": 32, "num_layers": 2}
-        sizes |= {"num_heads": 2, "decoder_start_token_id": 0}
-    config = getattr(transformers, f"{kind}Config")(**{**sizes, **options})
-    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
-    return _randomised(model, embedding=0.3)
-
-
-def _randomised(
-    model: nn.Module, embedding: float = 1.5, attention: float = 0.6, seed: int = 5
-) -> nn.Module:
+def _randomised(model: nn.Module, embedding: float, attention: float, seed: int) -> nn.Module:
     """Sets weights so large that every token affects all later ones; converts to float64."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
