@@ -107,11 +107,7 @@ def test_errors_name_functions_that_ignore_padding() -> None:
     model = Own()
 
     def encode(ids: Tensor) -> Tensor:
-        return (
-            model.make_memory(ids + 0 * ids)
-            if len(ids) == 1
-            else model.run(0, ids, torch.zeros(1, 1, 1, 1).bool(), None, None)
-        )
+        return model.run(0, ids, torch.zeros(1, 1, 1, 1, dtype=torch.bool), None, None)
 
     def decode(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
         return model.make_logits(ids, memory, torch.zeros_like(padding))

@@ -23,7 +23,6 @@ from tests.drop_in.models import (
     copier,
     module_steps,
 )
-from tests.refusals import refused
 from tests.search.plain import Hypothesis, NextLogProbs, beam_search, greedy
 
 # A warning of torch's encoder about padding.
@@ -160,19 +159,3 @@ def test_answers_begin_with_a_prefix_of_each_source_or_of_all() -> None:
         assert found.sequences[row, 0, : len(prefix)].tolist() == prefix
         after = found.log_probs[row, 0] - found.log_probs_after_prefix[row, 0]
         assert float(after) == pytest.approx(before, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("prefix", "message"),
-    [
-        (5, "target_prefix is 5"),
-        ("CC", r"target_prefix\[0\] is 'C'"),
-        ([1.5], r"target_prefix is \[1\.5\]"),
-        ([True], r"target_prefix is \[True\]"),
-        ([[4], [5]], "target_prefix has 2 lists"),
-        ([99], "a token of target_prefix is 99"),
-    ],
-)
-def test_wrong_prefixes_are_refused(prefix: Any, message: str) -> None:
-    model = PlainTransformer(seed=5)
-    refused(f"^{message}", decode, model, sources(3), **IDS, max_length=6, target_prefix=prefix)

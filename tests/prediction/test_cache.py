@@ -18,7 +18,6 @@ from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.queries import QueryReader
-from molspec.prediction.results import Result
 from tests import tiny
 from tests.drafting.drafters import Silent
 from tests.refusals import refused
@@ -191,34 +190,6 @@ def test_processes_open_a_new_file_at_once_and_share_its_answers(
         with closing(AnswerCache(path=path)) as cache:
             assert cache.predict(tiny_model, queries, OPTIONS) == expected
             assert cache.misses == 0
-
-
-def test_a_change_waits_for_those_of_other_processes_at_its_begin(tmp_path: Path) -> None:
-    """A transaction that reads first would fail as soon as another process has written."""
-    first, second = (AnswerCache(path=tmp_path / "answers") for _ in range(2))
-    statements: list[str] = []
-    first._database.set_trace_callback(statements.append)
-    first._keep({})
-    assert statements == []
-    assert first._found({b"a"}) == {}
-    assert len(statements) == 1
-
-    refused: list[OSError] = []
-
-    def write(statement: str) -> None:
-        if statement.startswith("delete from answers"):
-            try:
-                second._keep({b"b": Result("", ())})
-            except OSError as error:
-                refused.append(error)
-
-    second._database.execute("pragma busy_timeout = 0")
-    first._database.set_trace_callback(write)
-    first._keep({b"a": Result("", ())})
-    assert len(refused) == 1
-    second._keep({b"b": Result("", ())})
-    first._database.set_trace_callback(None)
-    assert len(first) == 2
 
 
 def test_invalid_capacity_and_paths_are_refused(tmp_path: Path) -> None:

@@ -1,19 +1,15 @@
-"""Log-probs of given targets equal those of predictions and of PyTorch's own decoder."""
+"""Log-probs of given targets equal those of predictions."""
 
 import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from molspec import load
-from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.refusals import refused
-
-QUERIES = ("CCO", "c1ccccc1", "CC(=O)Oc1ccc2c(c1)CCN2", "N")
 
 
 @pytest.mark.parametrize("token_log_probs", [False, True])
@@ -35,34 +31,7 @@ def test_predictions_have_the_log_probs_of_given_targets_to_the_bit(
         results = made.log_probs(queries, targets, batch_size=batch_size, **options)
         assert [(result.query, result.error) for result in results] == [(q, None) for q in queries]
         assert [result.predictions for result in results] == [(answer,) for answer in expected]
-
-
-@pytest.mark.parametrize("target_bos", [False, True])
-def test_log_probs_agree_with_the_plain_decoder(target_bos: bool) -> None:
-    checkpoint = tiny.checkpoint()
-    vocabulary = checkpoint.vocabulary
-    begin = [vocabulary.bos_id]
-    if target_bos:  # as transformers trains BART
-        spec = replace(checkpoint.spec, start_id=vocabulary.eos_id, target_bos=True)
-        checkpoint = replace(checkpoint, spec=spec)
-        begin = [vocabulary.eos_id, vocabulary.bos_id]
-    model = Model(checkpoint)
-    targets = ("CCO", "C" * 40, "N", "c1ccc2c(c1)CCN2")
-    plain = Transformer(checkpoint.spec, 0.0, vocabulary.pad_id).eval()
-    plain.load_state_dict(checkpoint.weights)
-    for query, target, result in zip(
-        QUERIES, targets, model.log_probs(QUERIES, targets), strict=True
-    ):
-        source_ids = torch.tensor([model.reader.source(query).encoder_ids])
-        target_ids = [*begin[1:], *vocabulary.encode(target), vocabulary.eos_id]
-        decoder_ids = torch.tensor([[begin[0], *target_ids[:-1]]])
-        with torch.no_grad():
-            log_probs = plain(source_ids, decoder_ids).log_softmax(-1)[0]
-        expected = float(log_probs[torch.arange(len(target_ids)), torch.tensor(target_ids)].sum())
-        assert result.predictions[0].smiles == target
-        assert result.predictions[0].log_prob == pytest.approx(expected, abs=1e-4)
-        assert result.statistics.decoder_calls == 1
-        assert result.statistics.nodes == len(target_ids)
+        assert {result.statistics.decoder_calls for result in results} == {1}
 
 
 def test_bad_pair_gets_an_error_and_the_others_get_answers() -> None:
