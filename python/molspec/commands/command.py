@@ -62,10 +62,11 @@ class Command(click.Command):
                 yield
         except UsageError as error:
             name, _, rest = str(error).partition(" ")
+            typed = [word.partition("=")[0] for word in words]
             for each in self.params:
                 if name in (each.name, *(flag.strip("-").replace("-", "_") for flag in each.opts)):
-                    typed = (flag for word in words for flag in each.opts if _is_flag(word, flag))
-                    raise UsageError(f"{next(typed, name)} {rest}") from error
+                    shown = next((word for word in typed if word in each.opts), name)
+                    raise UsageError(f"{shown} {rest}") from error
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -75,13 +76,6 @@ class Command(click.Command):
             with formatter.section("Arguments"):
                 formatter.write_dl([each.shown for each in arguments])
         super().format_options(ctx, formatter)
-
-
-def _is_flag(word: str, flag: str) -> bool:
-    """Whether a word of the command line is a flag, which its value may follow: -n5, --limit=5."""
-    if flag.startswith("--"):
-        return word.partition("=")[0] == flag
-    return flag.startswith("-") and word.startswith(flag)
 
 
 class _Argument(click.Argument):

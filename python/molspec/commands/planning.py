@@ -125,7 +125,17 @@ def plan_command(
             },
             {**reads, "--cache": cache},
         )
-        planner = partial(_planner, loaded, for_sale, limits, algorithm, n_best, cache, source)
+
+        def planner() -> Planner:
+            """Of one process, which opens the cache."""
+            from molspec.planners.expander import Expander
+            from molspec.planners.search import Planner
+            from molspec.planners.syntheseus import BackwardModel
+
+            expander = Expander(loaded, cache=AnswerCache(path=cache), keep_salts=source.keep_salts)
+            backward = BackwardModel(expander=expander, default_num_results=n_best, use_cache=True)
+            return Planner(backward, for_sale, limits, algorithm, source.deuterium_as_hydrogen)
+
         return jobs.run(
             results,
             queries,
@@ -149,26 +159,6 @@ def _loaded(flags: ModelFlags, processes: int) -> Model:
             f"model is {flags.model_name!r}: expected one of task 'retro', it is of {loaded.task!r}"
         )
     return loaded
-
-
-def _planner(
-    model: Model,
-    stock: Stock,
-    limits: SearchLimits,
-    algorithm: str,
-    n_best: int,
-    cache: Path | None,
-    source: InputFlags,
-) -> Planner:
-    """A planner of one process, which opens the cache. Raises ValueError for another file."""
-    from molspec.planners.expander import Expander
-    from molspec.planners.search import Planner
-    from molspec.planners.syntheseus import BackwardModel
-    from molspec.prediction.cache import AnswerCache
-
-    expander = Expander(model, cache=AnswerCache(path=cache), keep_salts=source.keep_salts)
-    backward = BackwardModel(expander=expander, default_num_results=n_best, use_cache=True)
-    return Planner(backward, stock, limits, algorithm, source.deuterium_as_hydrogen)
 
 
 def _plans(
