@@ -20,7 +20,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
     """The settings of servers that would have been started, in a folder of their own."""
     settings: Started = []
     monkeypatch.setattr(serving, "listen", lambda *_: nullcontext())
-    monkeypatch.setattr(serving, "run", lambda given, *_: settings.append(given))
+    monkeypatch.setattr(serving, "serve", lambda given, *_: settings.append(given))
     monkeypatch.chdir(tmp_path)
     return settings
 

@@ -47,7 +47,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "stuck":
         serving._LAST_GRACE = 1
         with serving.listen("127.0.0.1", 0) as listener:
-            serving.run(Stuck([], limits=Limits(seconds=0.5)), listener, print)
+            serving.serve(Stuck([], limits=Limits(seconds=0.5)), listener, print)
     processes._PAUSE = 0.0
     settings = Broken([("any", "any")], is_wrong=sys.argv[1] == "wrong")
     with one_line_errors(), value_errors_are_usage_errors():

@@ -67,7 +67,7 @@ def serve_command(
     """Serve models over HTTP, with a page to draw in. Ctrl-C or SIGTERM stops the server."""
     with extra("serve", "server"):
         from molspec.server.processes import run_many
-        from molspec.server.serving import ServerSettings, listen, run
+        from molspec.server.serving import ServerSettings, listen, serve
     keys = _keys(api_key_file)
     settings = ServerSettings(
         _models(models),
@@ -86,7 +86,7 @@ def serve_command(
     tell = partial(_print_address, [name for name, _ in settings.models])
     with listen(host, port) as taken:
         if processes == 1:
-            run(settings, taken, tell)
+            serve(settings, taken, tell)
         else:
             run_many(settings, taken, processes, tell)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
-from molspec.server.service import Service, Text, finished_answers, in_order, refusing
+from molspec.server.service import Service, Text, refusing
 
 
 class _Asked(BaseModel):
@@ -39,12 +39,7 @@ def make_router(service: Service) -> APIRouter:
             service.limits.check_count("smiles", body.smiles)
         with refusing("query", "n_best"):
             config = service.config(worker, n_best=n_best)
-        prepared = await service.prepared(request, worker, body.smiles)
-        decoded = [each.decoded for each in prepared]
-        results = await in_order(service.submit(request, worker, decoded, config))
-        return [
-            finished_answers(each, result, "products", "scores")
-            for each, result in zip(prepared, results, strict=True)
-        ]
+        names = ("products", "scores")
+        return await service.for_planners(request, worker, body.smiles, config, *names)
 
     return router

@@ -16,7 +16,7 @@ from pydantic import FailFast
 
 from molspec.prediction.results import Result
 from molspec.server.pending import Targets
-from molspec.server.service import Service, Text, arrival, finished_answers, in_order, refusing
+from molspec.server.service import Service, Text, arrival, in_order, refusing
 from molspec.server.worker import Worker
 from molspec.text import canonicalise, other_spellings
 
@@ -49,13 +49,8 @@ def make_router(service: Service) -> APIRouter:
             service.limits.check_count("smiles_list", smiles_list)
         with refusing("query", name):
             config = service.config(worker, n_best=n_best)
-        prepared = await service.prepared(request, worker, smiles_list)
-        decoded = [each.decoded for each in prepared]
-        results = await in_order(service.submit(request, worker, decoded, config))
-        return [
-            {"input": each.smiles, **finished_answers(each, result, "output", "lhs")}
-            for each, result in zip(prepared, results, strict=True)
-        ]
+        items = await service.for_planners(request, worker, smiles_list, config, "output", "lhs")
+        return [{"input": text, **item} for text, item in zip(smiles_list, items, strict=True)]
 
     @router.post("/log_likelihood")
     async def log_likelihood(

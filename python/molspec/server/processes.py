@@ -65,7 +65,7 @@ def run_many(settings: ServerSettings, taken: socket.socket, count: int, tell: T
             Thread(target=_leave_with_parent, args=(alive,), daemon=True).start()
             torch.set_num_threads(1)  # torch's own threads are not forked
             with one_line_errors():
-                serve(settings, start, taken, listening)
+                serve(settings, taken, listening, start)
 
         group = _Group(serve_beside, count)
         try:

@@ -194,6 +194,35 @@ class Service:
         worker.submit(pending)
         return _answers(request, worker, pending, self._limit(seconds))
 
+    async def for_planners(
+        self,
+        request: Request,
+        worker: Worker,
+        queries: Sequence[str],
+        config: DecodeConfig,
+        answers: str,
+        scores: str,
+    ) -> list[dict[str, Any]]:
+        """Answers in the model's spelling and their log-probs, by these names; a note and an error.
+
+        Without unfinished answers, which planners cannot use.
+        """
+        prepared = await self.prepared(request, worker, queries)
+        decoded = [each.decoded for each in prepared]
+        results = await in_order(self.submit(request, worker, decoded, config))
+        items = []
+        for query, result in zip(prepared, results, strict=True):
+            finished = [prediction for prediction in result.predictions if prediction.finished]
+            further = {"note": query.note, "error": query.error or result.error}
+            items.append(
+                {
+                    answers: [prediction.smiles for prediction in finished],
+                    scores: [prediction.log_prob for prediction in finished],
+                    **{name: text for name, text in further.items() if text},
+                }
+            )
+        return items
+
 
 async def _answers(
     request: Request, worker: Worker, pending: PendingRequest, seconds: float
@@ -212,20 +241,6 @@ async def in_order(answers: AsyncIterator[Answered]) -> list[Result]:
     """All results, in the order of the queries. Raises what `answers` raises."""
     results = {index: result async for index, result in answers}
     return [results[index] for index in sorted(results)]
-
-
-def finished_answers(query: Query, result: Result, answers: str, scores: str) -> dict[str, Any]:
-    """Answers in the model's spelling and their log-probs, by these names; a note and an error.
-
-    Without unfinished answers, which planners cannot use.
-    """
-    finished = [prediction for prediction in result.predictions if prediction.finished]
-    item: dict[str, Any] = {
-        answers: [prediction.smiles for prediction in finished],
-        scores: [prediction.log_prob for prediction in finished],
-    }
-    further = {"note": query.note, "error": query.error or result.error}
-    return item | {name: text for name, text in further.items() if text}
 
 
 def arrival(request: Request) -> float:

@@ -12,7 +12,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -143,20 +142,21 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(settings: ServerSettings, taken: socket.socket, tell: Tell) -> None:
+def serve(
+    settings: ServerSettings, taken: socket.socket, tell: Tell, start: Start | None = None
+) -> None:
     """Serve in this process until SIGTERM or SIGINT, and answer all accepted queries.
+
+    start: of `settings.load`, if it was called.
 
     Raises ValueError if a model is broken.
     """
-    serve(settings, settings.load(), taken, tell)
-
-
-def serve(settings: ServerSettings, start: Start, taken: socket.socket, tell: Tell) -> None:
-    """Serve what `settings.load` returned, as `run` does."""
+    log_config = deepcopy(LOGGING_CONFIG)
+    log_config["handlers"]["access"]["stream"] = "ext://sys.stderr"
     config = uvicorn.Config(
-        start(),
+        (start or settings.load())(),
         http=Protocol,
-        log_config=_log_config(),
+        log_config=log_config,
         log_level=settings.log_level,
         access_log=settings.access_log,
         server_header=False,
@@ -166,10 +166,3 @@ def serve(settings: ServerSettings, start: Start, taken: socket.socket, tell: Te
     if settings.access_log:
         logging.getLogger("uvicorn.access").setLevel(logging.INFO)
     _Server(config, lambda: tell(url_of(taken))).run([taken])
-
-
-def _log_config() -> dict[str, Any]:
-    """Uvicorn's own, with the lines of requests on standard error too."""
-    config = deepcopy(LOGGING_CONFIG)
-    config["handlers"]["access"]["stream"] = "ext://sys.stderr"
-    return config

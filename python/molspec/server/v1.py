@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from molspec import __version__
 from molspec.files import FORMATS, Answer, OutputContext, Query
+from molspec.prediction.options import OPTION_NAMES
 from molspec.server.pending import Answered, Targets, WithdrawnError
 from molspec.server.schemas import (
     AnswerList,
@@ -26,10 +27,6 @@ from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 from molspec.text import canonicalise
 
-#: The fields of a body that are not for `Service.config`.
-_NOT_OPTIONS = {
-    *("model", "queries", "keep_salts", "deuterium_as_hydrogen", "raw", "stream", "seconds")
-}
 _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
@@ -51,7 +48,7 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             worker = _named(service, body.model)
             service.limits.check_count("queries", body.queries)
-            given = body.model_dump(exclude=_NOT_OPTIONS, exclude_unset=True)
+            given = body.model_dump(include={*OPTION_NAMES}, exclude_unset=True)
             config = service.config(worker, body.raw, **given)
         prepared = await service.prepared(
             request,

@@ -206,7 +206,11 @@ class Worker:
         return tickets
 
     def _admit(self) -> None:
-        while self._scheduler.waiting_count and (turn := self._next_turn()) is not None:
+        while self._scheduler.waiting_count:
+            with self._changed:
+                turn = self._scheduler.take()
+            if turn is None:
+                return
             pending, index = turn
             query, given = pending.queries[index], pending.targets
             scored: dict[str, Any] = (
@@ -227,10 +231,6 @@ class Worker:
             self._scheduler.done(pending)
             self._counters.let_go(1 + self._scheduler.remove(pending))
         pending.deliver(error)
-
-    def _next_turn(self) -> tuple[PendingRequest, int] | None:
-        with self._changed:
-            return self._scheduler.take()
 
     def _step(self) -> None:
         done = self._decoder.step()
