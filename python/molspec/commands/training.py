@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import TRAINING_OUTPUT
-from molspec.common.console import (
-    print_err,
-    print_logs,
-    print_out,
-    resumable,
-)
+from molspec.common.console import print_err, print_logs, print_out, resumable
 from molspec.common.fields import setting
 from molspec.common.workers import MOST
 from molspec.training.config import PrepareOptions, TrainConfig

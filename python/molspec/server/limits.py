@@ -53,14 +53,20 @@ class Limits:
 
     def check(self, options: PredictOptions) -> None:
         """Raise ValueError, naming the option, for a query beyond a limit."""
-        for name, value, most in (
+        checked = [
             ("n_best", options.n_best, self.n_best),
             ("samples", options.samples or 0, self.n_best),
             ("beam_size", options.width, self.beam_size),
-            *self._of_windows(options),
             ("node_budget", options.node_budget or 0, self.drafted),
             ("augmentations", options.augmentations, self.augmentations),
-        ):
+        ]
+        if isinstance(windows := options.configuration, WindowDrafts):  # which has defaults
+            most = self.drafted // windows.draft_length
+            checked += [
+                ("draft_length", windows.draft_length, self.drafted),
+                ("draft_count", windows.draft_count, most),
+            ]
+        for name, value, most in checked:
             if value > most:
                 raise ValueError(f"{name} is {value}: expected at most {most} on this server")
         if options.drops and options.searched(options.max_beam_factor).width > self.beam_size:
@@ -69,14 +75,3 @@ class Limits:
                 f"{self.beam_size // options.width} with a beam of {options.width}, as this server "
                 f"allows {self.beam_size} hypotheses"
             )
-
-    def _of_windows(self, options: PredictOptions) -> list[tuple[str, int, int]]:
-        """The options of windows, their values, which have defaults, and their limits."""
-        drafter = options.configuration
-        if not isinstance(drafter, WindowDrafts):
-            return []
-        most = self.drafted // drafter.draft_length
-        return [
-            ("draft_length", drafter.draft_length, self.drafted),
-            ("draft_count", drafter.draft_count, most),
-        ]
