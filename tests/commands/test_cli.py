@@ -23,12 +23,10 @@ from molspec.common.console import one_line_errors
 from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise
 from tests import tiny
-from tests.commands.conftest import write
+from tests.commands.conftest import PROGRAM, ROOT, in_shell, write
 from tests.conftest import Loaded, Run
 
 Captured = pytest.CaptureFixture[str]
-PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model"]
-ROOT = Path(__file__).parents[2]
 TABLE = "src\ttgt\nCO\tOC\nCN\tC\nCCO\tC(\n"
 
 
@@ -154,13 +152,6 @@ def test_an_unusable_standard_stream_is_reported(arguments: str) -> None:
 def test_no_file_gets_the_descriptor_of_a_closed_stream() -> None:
     assert in_shell("predict CO --output out.jsonl <&- >&- 2>&-").returncode == 0
     assert json.loads(Path("out.jsonl").read_text())["query"] == "CO"
-
-
-def in_shell(arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    command = ["sh", "-c", f"exec {' '.join(PROGRAM)} {arguments}"]
-    environment = os.environ | {"PYTHONPATH": path}
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("command", ["predict CO --max-length 3", "score t.tsv", "evaluate t.tsv"])
@@ -372,11 +363,6 @@ def test_public_names_are_imported_on_first_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_package_runs_as_a_module() -> None:
-    command = [sys.executable, "-m", "molspec", "--version"]
-    assert subprocess.run(command, capture_output=True, text=True).stdout.startswith("molspec ")
 
 
 def start(*arguments: str, seconds: float = 0.0, **streams: Any) -> subprocess.Popen[str]:

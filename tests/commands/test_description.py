@@ -46,11 +46,6 @@ def test_every_model_of_an_ensemble_is_described(tmp_path: Path) -> None:
     refused("cannot be averaged", description.model, "retro+product")
 
 
-def test_an_unknown_or_incomplete_model_is_refused(tmp_path: Path) -> None:
-    refused("no model 'absent'", description.model, "absent")
-    refused("no checkpoint in it", description.model, str(tmp_path))
-
-
 def test_the_installation_is_described() -> None:
     text = description.installation()
     assert text.startswith(f"molspec     {molspec.__version__}\n")

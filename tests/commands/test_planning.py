@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands.conftest import write
 from tests.conftest import Run
-from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
+from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS, needs_syntheseus
 
 SEARCH = f"--stock {STOCK} --dtype int8 --seconds 600 --expansions {EXPANSIONS}"
 LIMITS = f"{SEARCH} --routes 1 -n 5"
@@ -23,14 +23,9 @@ def test_plan_without_syntheseus_names_the_missing_package(
     assert "plan needs the extra 'planning'" in run.err
 
 
+@needs_syntheseus
 @pytest.mark.filterwarnings("default")
 class TestWithSyntheseus:
-    @pytest.fixture(autouse=True)
-    def _installed(self) -> None:
-        pytest.importorskip(
-            "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
-        )
-
     def test_routes_are_shown(self, run: Run) -> None:
         assert run(f"plan '{TARGETS[3]}' CCO CC( 'CCO>CC' {LIMITS}") == 1
         for expected in (

@@ -1,8 +1,5 @@
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,11 +12,9 @@ from molspec.commands.flags import InputForm, OutputForm
 from molspec.common import workers
 from molspec.files import FORMATS, INPUT_FORMATS
 from tests import tiny
-from tests.commands.conftest import write
+from tests.commands.conftest import in_shell, write
 from tests.conftest import Loaded, Run
 
-PROGRAM = [sys.executable, "-m", "tests.cli_with_fake_model", "predict"]
-ROOT = Path(__file__).parents[2]
 ANSWERED = "queries answered, {} refused, 0 failed, "
 
 
@@ -233,8 +228,7 @@ def test_several_processes_write_the_same_file_as_one(run: Run) -> None:
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
 def test_standard_output_has_other_names(name: str) -> None:
     """They lead to a file if the shell sends standard output into one."""
-    with open("out.smi", "wb") as stream:
-        subprocess.run([*PROGRAM, "C.O", "-f", "smi", "-o", name], stdout=stream, cwd=ROOT)
+    in_shell(f"predict C.O -f smi -o {name} > out.smi")
     assert Path("out.smi").read_text() == "C.O\t1\t1\t0.606531\n"
     assert [path.name for path in Path().iterdir()] == ["out.smi"]
 
@@ -281,13 +275,9 @@ def test_standard_input_and_output_may_not_be_one_file() -> None:
     """For example `predict -i q.smi >> q.smi`, which would read its own answers."""
     write("q.smi", "C.O\n")
     for arguments in ("-i q.smi >> q.smi", "-i - < q.smi >> q.smi", "-i - -o q.smi < q.smi"):
-        done = subprocess.run(
-            ["sh", "-c", f"exec {' '.join(PROGRAM)} {arguments}"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
-            capture_output=True,
-        )
+        done = in_shell(f"predict {arguments}")
         assert done.returncode == 2, done.stderr
-        assert b"which it reads as --input" in done.stderr
+        assert "which it reads as --input" in done.stderr
         assert Path("q.smi").read_text() == "C.O\n"
 
 

@@ -16,13 +16,14 @@ from molspec.common.fields import check_fields, choices, hints
 from molspec.drafting import HeadsDraft, LookAhead, SpecDraft, TreeDraft, WindowDrafts
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.prediction.options import PredictOptions
+from molspec.server.limits import Limits
 from molspec.training import PrepareOptions, TrainConfig
 from molspec.training.config import HeadsConfig, SpecDrafterConfig
 
 SETTINGS = (
     *(PredictOptions(), WindowDrafts(), TreeDraft(), HeadsDraft(), SpecDraft(), LookAhead(5)),
     *(ModelSpec(9, 9), HeadsSpec(), PrepareOptions("retro"), TrainConfig(steps=1), HeadsConfig()),
-    SpecDrafterConfig(),
+    *(SpecDrafterConfig(), Limits()),
 )
 
 

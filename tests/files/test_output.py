@@ -17,9 +17,7 @@ from molspec.files import (
     Answer,
     Query,
     ResultFile,
-    ResultStream,
     check_apart,
-    is_stream,
     output,
 )
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
@@ -174,12 +172,6 @@ def test_missing_or_changed_results_are_noticed(folder: Path) -> None:
         refused(r"out.csv is not what .*journal says: it has \d+ bytes", open_file, folder)
     output.unlink()
     assert run(open_file(folder)) == [1, 2, 3, 4, 5]
-
-
-def test_error_of_a_full_disk_names_the_file() -> None:
-    assert is_stream("/dev/full")
-    stream = ResultStream("/dev/full", FORMATS["csv"], CONTEXT)
-    refused(OSError, "No space left on device: '/dev/full'", list, stream.write(answers(QUERIES)))
 
 
 def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:

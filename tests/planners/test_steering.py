@@ -7,6 +7,7 @@ import pytest
 from molspec.files import Query
 from molspec.planners.expander import Expander
 from molspec.planners.routes import Route, SearchLimits, Step
+from tests.planners.conftest import needs_syntheseus, planner
 from tests.refusals import refused
 
 AMIDE = "O=C(NCc1ccccc1)c1ccc(OCc2ccccc2)cc1"
@@ -42,14 +43,9 @@ def expander() -> Expander:
     return Expander.load("retro", dtype="int8")
 
 
+@needs_syntheseus
 @pytest.mark.filterwarnings("default")
 class TestWithSyntheseus:
-    @pytest.fixture(autouse=True)
-    def _installed(self) -> None:
-        pytest.importorskip(
-            "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
-        )
-
     def planner(
         self,
         expander: Expander,
@@ -57,12 +53,7 @@ class TestWithSyntheseus:
         stock: tuple[str, ...] = STOCK,
         **limits: Any,
     ) -> Any:
-        from molspec.planners.search import Planner
-        from molspec.planners.syntheseus import BackwardModel
-
-        model = BackwardModel(expander=expander, default_num_results=10, use_cache=True)
-        given = SearchLimits(**{"expansions": 20, "seconds": 600, **limits})
-        return Planner(model, stock, given, algorithm)
+        return planner(expander, stock, algorithm, 10, **{"expansions": 20, **limits})
 
     def test_bonds_are_followed_by_their_atoms(self) -> None:
         from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
@@ -103,15 +94,15 @@ class TestWithSyntheseus:
 
     @pytest.mark.parametrize("bonds", ["0-30", "0-2"])
     def test_a_bond_that_is_not_there_is_an_error(self, expander: Expander, bonds: str) -> None:
-        planner = self.planner(expander, keep_bonds=bonds)
-        assert planner.plan(Query(AMIDE)).error == (
+        steered = self.planner(expander, keep_bonds=bonds)
+        assert steered.plan(Query(AMIDE)).error == (
             f"keep_bonds is {bonds!r}: expected bonds between the target's atoms, counted from 0"
         )
-        assert "the target's atom maps" in planner.plan(Query(MAPPED)).error
+        assert "the target's atom maps" in steered.plan(Query(MAPPED)).error
 
     def test_a_map_of_two_atoms_is_an_error(self, expander: Expander) -> None:
-        planner = self.planner(expander, keep_bonds="1-3")
-        plan = planner.plan(Query("[CH3:1][C:1](=O)[NH:3]c1ccccc1"))
+        steered = self.planner(expander, keep_bonds="1-3")
+        plan = steered.plan(Query("[CH3:1][C:1](=O)[NH:3]c1ccccc1"))
         assert plan.error == "keep_bonds is '1-3': 1 maps several atoms"
 
     @pytest.mark.parametrize("algorithm", ["retro-star", "mcts"])
@@ -120,8 +111,7 @@ class TestWithSyntheseus:
     ) -> None:
         stock = (*STOCK, "O=C(NCc1ccccc1)c1ccc(OCc2ccccc2)cc1")
         assert self.planner(expander, algorithm, stock).plan(Query(MAPPED)).is_in_stock
-        planner = self.planner(expander, algorithm, stock, exclude_target=True)
-        plan = planner.plan(Query(MAPPED))
+        plan = self.planner(expander, algorithm, stock, exclude_target=True).plan(Query(MAPPED))
         assert plan.routes
         assert all(stock[-1] not in route.leaves and route.steps for route in plan.routes)
 
@@ -130,7 +120,7 @@ class TestWithSyntheseus:
         """And a search ends when nothing is left to expand."""
         free = self.planner(expander, algorithm).plan(Query(AMIDE))
         assert max(route.depth for route in free.routes) > 1
-        planner = self.planner(expander, algorithm, max_steps=1, expansions=None)
-        plan = planner.plan(Query(AMIDE))
+        limited = self.planner(expander, algorithm, max_steps=1, expansions=None)
+        plan = limited.plan(Query(AMIDE))
         assert plan.expansions == 1
         assert {route.depth for route in plan.routes} == {1}

@@ -10,7 +10,9 @@ import numpy
 import pytest
 
 from molspec.files import Query
+from molspec.planners.expander import Expander
 from molspec.planners.stock import Match, Stock, read_stock
+from tests.planners.conftest import needs_syntheseus, planner
 from tests.refusals import refused
 
 
@@ -54,33 +56,25 @@ def test_several_files_are_one_stock(tmp_path: Path) -> None:
     refused(r"two\.csv: .*; entry 1 of two\.csv, 'C\('", read_stock, [one, two])
 
 
+@needs_syntheseus
 def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it"
-    )
-    from molspec.planners.expander import Expander
-    from molspec.planners.routes import SearchLimits
-    from molspec.planners.search import Planner
-    from molspec.planners.syntheseus import BackwardModel
-
     (tmp_path / "stock.smi").write_text("[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1 hcl\n")
     stock = read_stock(tmp_path / "stock.smi")
-    model = BackwardModel(expander=Expander.load("retro", dtype="int8"), use_cache=True)
-    planner = Planner(model, stock, SearchLimits(routes=1, seconds=600, expansions=3))
+    plan_of = planner(Expander.load("retro", dtype="int8"), stock, routes=1, expansions=3).plan
     for target in ("CC(=O)[O-].[Na+]", "NCc1ccccc1.Cl"):
-        plan = planner.plan(Query(target))
+        plan = plan_of(Query(target))
         assert plan.is_in_stock
         assert not plan.note
-    plan = planner.plan(Query("Br.NCc1ccccc1"))
+    plan = plan_of(Query("Br.NCc1ccccc1"))
     assert plan.is_in_stock
     assert plan.note == "decoded as NCc1ccccc1, without Br"
     assert (plan.names, plan.bought) == ({"NCc1ccccc1": "hcl"}, {"NCc1ccccc1": "Cl.NCc1ccccc1"})
-    plan = planner.plan(Query("CC(=O)NCc1ccccc1"))
+    plan = plan_of(Query("CC(=O)NCc1ccccc1"))
     assert plan.routes[0].steps[0].reactants == ("CC(=O)O", "NCc1ccccc1")
     # What the model cannot read is an error, not a target without routes; nor are reactants one.
     wrong = {"C" * 600: "600 tokens", "[Po]C": "not in the", "CC(=O)Cl.CCN": "not a salt"}
     for target, error in wrong.items():
-        plan = planner.plan(Query(target))
+        plan = plan_of(Query(target))
         assert not plan.routes
         assert plan.error is not None
         assert error in plan.error

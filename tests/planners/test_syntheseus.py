@@ -24,12 +24,12 @@ from molspec import PredictOptions
 from molspec.files import Query
 from molspec.planners.expander import Expander
 from molspec.planners.routes import SearchLimits
-from molspec.planners.search import ALGORITHMS, Planner
+from molspec.planners.search import ALGORITHMS
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
-from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
+from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS, planner
 from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -96,8 +96,8 @@ def test_a_search_without_routes_says_why_it_ended(
     retro: Model, why: str, own: dict[str, Any], algorithm: str
 ) -> None:
     target = Query("CC(=O)Nc1ccccc1")
-    limits = SearchLimits(**{"seconds": 600.0, "expansions": 3} | own)
-    plan = Planner(backward(retro), ["CC(=O)Cl"], limits, algorithm).plan(target)
+    limits = {"expansions": 3, **own}
+    plan = planner(Expander(retro), ["CC(=O)Cl"], algorithm, **limits).plan(target)
     assert (plan.outcome, plan.error) == ("not solved", None)
     assert plan.stopped.startswith(why)
     if why == "nothing left":
@@ -106,29 +106,25 @@ def test_a_search_without_routes_says_why_it_ended(
         assert plan.attempt.leaves == ("CC(=O)Cl", "Nc1ccccc1")
     if why == "out of time":
         assert (plan.missing, plan.attempt) == ((target.smiles,), None)
-    found = Planner(backward(retro), ["CC(=O)Cl", "Nc1ccccc1"], SearchLimits()).plan(target)
+    found = planner(Expander(retro), ["CC(=O)Cl", "Nc1ccccc1"]).plan(target)
     assert (found.outcome, found.stopped, found.missing) == ("solved", "", ())
     assert found.attempt is None
 
 
 def test_a_route_names_racemic_reactants_and_what_is_bought(retro: Model, tmp_path: Path) -> None:
     (tmp_path / "a.smi").write_text("CC(=O)Cl\nOC(C)c1ccccc1 flat\n")
-    target = Query("CC(=O)O[C@H](C)c1ccccc1")
-    limits = SearchLimits(routes=1, seconds=600, expansions=30)
-    plan = Planner(backward(retro), read_stock(tmp_path / "a.smi", "no-stereo"), limits).plan(
-        target
-    )
+    stock = read_stock(tmp_path / "a.smi", "no-stereo")
+    loosely = planner(Expander(retro), stock, routes=1, expansions=30)
+    plan = loosely.plan(Query("CC(=O)O[C@H](C)c1ccccc1"))
     assert plan.bought == {"C[C@@H](O)c1ccccc1": "CC(O)c1ccccc1"}
-    model = BackwardModel(expander=Expander(retro), default_num_results=10, use_cache=True)
-    flat = ["CC(=O)Cl", "CC(O)c1ccccc1"]
-    limits = SearchLimits(max_steps=1, seconds=600)
-    plan = Planner(model, flat, limits).plan(Query("CC(=O)O[C@@H](C)c1ccccc1"))
+    flat = planner(Expander(retro), ["CC(=O)Cl", "CC(O)c1ccccc1"], n_best=10, max_steps=1)
+    plan = flat.plan(Query("CC(=O)O[C@@H](C)c1ccccc1"))
     assert [step.racemic for step in plan.routes[0].steps] == [("CC(O)c1ccccc1",)]
 
 
 def test_ten_steps_in_a_row_are_searched_by_default(retro: Model) -> None:
-    planner = Planner(backward(retro), ["C"], SearchLimits())
-    assert planner._search.max_expansion_depth == 2 * 10  # molecules and reactions
+    search = planner(Expander(retro), ["C"])._search
+    assert search.max_expansion_depth == 2 * 10  # molecules and reactions
 
 
 def test_reset_keeps_the_cache_of_answers(retro: Model) -> None:
@@ -172,7 +168,7 @@ def test_routes_do_not_depend_on_cache_or_batch(
     retro: Model, algorithm: str, tmp_path: Path
 ) -> None:
     """Routes and numbers of expansions are equal: repeated, from a file, and in other batches."""
-    limits = SearchLimits(routes=2, seconds=math.inf, expansions=EXPANSIONS)
+    limits = {"routes": 2, "seconds": math.inf, "expansions": EXPANSIONS}
     cache = AnswerCache(path=tmp_path / "answers.sqlite")
     expanders = [
         Expander(retro),
@@ -184,9 +180,8 @@ def test_routes_do_not_depend_on_cache_or_batch(
     ]
     found = []
     for expander in expanders:
-        model = BackwardModel(expander=expander, default_num_results=5, use_cache=True)
-        planner = Planner(model, read_stock(STOCK), limits, algorithm)
-        plans = [planner.plan(Query(target)) for target in TARGETS]
+        plan = planner(expander, read_stock(STOCK), algorithm, **limits).plan
+        plans = [plan(Query(target)) for target in TARGETS]
         found.append([(plan.routes, plan.expansions, plan.error) for plan in plans])
     assert all(each == found[0] for each in found)
     solved = [routes for routes, _, _ in found[0] if routes]
@@ -204,10 +199,9 @@ from pathlib import Path
 from molspec import load
 from molspec.files import Query
 from molspec.planners.expander import Expander
-from molspec.planners.routes import SearchLimits
-from molspec.planners.search import ALGORITHMS, Planner
+from molspec.planners.search import ALGORITHMS
 from molspec.planners.stock import read_stock
-from molspec.planners.syntheseus import BackwardModel
+from tests.planners.conftest import planner
 
 class Recorded(Expander):
     def predict(self, queries, *arguments):
@@ -216,9 +210,8 @@ class Recorded(Expander):
 
 expander, stock = Recorded(load("retro", dtype="int8")), read_stock(Path(sys.argv[1]))
 for algorithm in ALGORITHMS:
-    backward = BackwardModel(expander=expander, default_num_results=5, use_cache=True)
-    limits = SearchLimits(routes=5, seconds=math.inf, expansions=32)
-    print(Planner(backward, stock, limits, algorithm).plan(Query(sys.argv[2])).routes)
+    limits = dict(routes=5, seconds=math.inf, expansions=32)
+    print(planner(expander, stock, algorithm, **limits).plan(Query(sys.argv[2])).routes)
 """
 
 
@@ -236,13 +229,11 @@ def test_search_does_not_depend_on_the_hash_seed() -> None:
 
 def test_improbable_routes_are_left_out(retro: Model) -> None:
     """The search ends without looking for less probable routes."""
+    limits = {"routes": 5, "seconds": math.inf, "expansions": 48}
     plans = [
-        Planner(
-            backward(retro),
-            read_stock(STOCK),
-            SearchLimits(5, math.inf, 48, min_share),
-            "retro-star",
-        ).plan(Query(TARGETS[3]))
+        planner(Expander(retro), read_stock(STOCK), min_share=min_share, **limits).plan(
+            Query(TARGETS[3])
+        )
         for min_share in (0.0, 0.3)
     ]
     every, probable = (plan.routes for plan in plans)

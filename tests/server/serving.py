@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
+import httpx
 import uvicorn
 
 from molspec.server.app import make_app
@@ -26,6 +27,13 @@ def service(limits: Limits | None = None, batch_size: int = 8) -> Service:
     models = {"retro": tiny.model(1), "other": tiny.model(2)}
     models["retro"].task = "retro"
     return Service({n: Worker(n, m, batch_size, limits.waiting) for n, m in models.items()}, limits)
+
+
+def metric_values(client: httpx.Client) -> dict[str, float]:
+    """The counts of a server, by name."""
+    lines = client.get("/metrics").text.splitlines()
+    pairs = (line.rpartition(" ") for line in lines if line[0] != "#")
+    return {name: float(value) for name, _, value in pairs}
 
 
 class _Server(uvicorn.Server):

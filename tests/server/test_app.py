@@ -19,7 +19,7 @@ from molspec.server.app import make_app
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from tests.refusals import refused
-from tests.server.serving import running, serving, stripped
+from tests.server.serving import metric_values, running, serving, stripped
 
 _PAGE = Path(molspec.server.__file__).with_name("page")
 _LICENSE = "openchemlib-LICENSE.txt"
@@ -58,14 +58,6 @@ def test_a_server_with_a_stopped_or_stuck_worker_is_not_ready(
             refused = client.post("/v1/predict", json={"model": "other", "queries": ["C"]})
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         monkeypatch.undo()
-
-
-def metric_values(client: httpx.Client) -> dict[str, float]:
-    lines = client.get("/metrics").text.splitlines()
-    return {
-        name: float(value)
-        for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
-    }
 
 
 def test_every_query_is_counted_by_its_outcome(client: httpx.Client) -> None:
@@ -289,13 +281,8 @@ def test_openapi_describes_the_api(client: httpx.Client) -> None:
     assert paths | {f"/chemformer-api/{name}" for name in chemformer} <= set(schema["paths"])
 
 
-def test_invalid_limits_are_refused() -> None:
-    refused("queries is 0", Limits, queries=0)
-    refused("seconds is -1", Limits, seconds=-1)
-    refused("waiting is 9", Limits, waiting=9)
-
-
 def test_a_low_limit_of_drafts_is_only_for_requests_that_name_them() -> None:
+    refused("waiting is 9", Limits, waiting=9)  # below queries
     limits = Limits(drafted=100)
     limits.check(PredictOptions())
     told = "draft_count is 23: expected at most 10 on this server"

@@ -19,7 +19,7 @@ from molspec.server.limits import Limits
 from molspec.server.service import Service
 from molspec.server.worker import Worker
 from tests import tiny
-from tests.server.serving import service, serving
+from tests.server.serving import metric_values, service, serving
 
 SHORT = {"max_length": 12}
 QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
@@ -28,6 +28,7 @@ WINDOWS, CANONICAL = {"drafter": "windows"}, {"canonical_queries": True}
 SBS = {"beam": "sbs", "n_best": 2, "draft_length": 100}
 WIDENED = {"n_best": 4, "drop_invalid": True, "max_beam_factor": 4}
 LONG = {"model": "retro", "queries": ["C" * 60] * 20, "n_best": 10, "max_length": 200}
+WITHDRAWN = 'molspec_queries_total{model="retro",outcome="withdrawn"}'
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_a_full_queue_refuses_a_request_with_retry_after(
 def test_a_disconnected_client_frees_its_rows(
     client: httpx.Client, url: str, served: Service
 ) -> None:
-    worker, before = served.workers["retro"], withdrawn_count(client)
+    worker, before = served.workers["retro"], metric_values(client)[WITHDRAWN]
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{url}/v1/predict", json=LONG, timeout=httpx.Timeout(60, read=0.05))
     wait_until_idle(worker)
@@ -247,14 +248,7 @@ def test_a_disconnected_client_frees_its_rows(
             assert next(response.iter_lines())
         leaving.close()
         wait_until_idle(worker)
-    assert withdrawn_count(client) > before
-
-
-def withdrawn_count(client: httpx.Client) -> float:
-    """The number of queries of `retro` that were withdrawn."""
-    text = client.get("/metrics").text
-    name = 'molspec_queries_total{model="retro",outcome="withdrawn"}'
-    return float(text.partition(name)[2].split()[0])
+    assert metric_values(client)[WITHDRAWN] > before
 
 
 def wait_until_idle(worker: Worker) -> None:

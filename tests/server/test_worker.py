@@ -11,7 +11,7 @@ from molspec import PredictOptions
 from molspec.prediction.decoder import Decoder
 from molspec.prediction.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
-from molspec.server.worker import DEVICE_LOST, BusyError, EngineError, StoppedError, Worker
+from molspec.server.worker import DEVICE_LOST, EngineError, Worker
 from tests import tiny
 
 SHORT = PredictOptions(max_length=12)
@@ -74,34 +74,6 @@ def test_a_withdrawn_request_does_not_affect_others(worker: Worker) -> None:
 
     assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
     assert worker.unanswered_count == 0
-
-
-def test_a_full_queue_refuses_a_request(worker: Worker) -> None:
-    async def send() -> None:
-        first = request(worker, ["CCO"] * 90, BEAM)
-        worker.submit(first)
-        with pytest.raises(BusyError) as refused:
-            await ask(worker, ["CCO"] * 90, BEAM)
-        assert 1 <= refused.value.retry_after <= 60
-        await collect_results(first)
-        await ask(worker, ["CCO"] * 90, BEAM)
-
-    asyncio.run(send())
-
-
-def test_a_stopping_worker_answers_accepted_requests() -> None:
-    worker = Worker("tiny", tiny.model(), batch_size=4)
-
-    async def send() -> list[Result]:
-        pending = request(worker, QUERIES, BEAM)
-        worker.submit(pending)
-        await asyncio.to_thread(worker.stop)
-        with pytest.raises(StoppedError):
-            await ask(worker, ["C"])
-        return await collect_results(pending)
-
-    assert asyncio.run(send()) == list(worker.model.predict_stream(QUERIES, BEAM))
-    assert not worker.is_alive
 
 
 def test_options_that_the_decoder_refuses_fail_the_request(worker: Worker) -> None:
