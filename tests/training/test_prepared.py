@@ -100,6 +100,6 @@ def test_damaged_tables_are_refused(parts: Path, damage: Any, message: str) -> N
     table = load(written)
     try:
         file.write_bytes(save({**table, "source_ids": damage(table["source_ids"])}))
-        refused(f"train.safetensors: damaged: .*{message}", read, parts / "first")
+        refused(f"train.safetensors is damaged: .*{message}", read, parts / "first")
     finally:
         file.write_bytes(written)

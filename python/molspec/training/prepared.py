@@ -19,11 +19,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
-from molspec.checkpoints.files import check_format, read_object
+from molspec.checkpoints.files import check_format, load_weights, read_object
 from molspec.text import Vocabulary
 
 FORMAT, VERSION = "molspec-prepared", 1
@@ -159,25 +158,25 @@ def write(prepared: Prepared, folder: Path) -> None:
 
 def read(folder: str | Path) -> Prepared:
     """Read a folder of prepared data. Raises ValueError, naming the fault, or OSError."""
-    folder = Path(folder)
-    if not (folder / "prepared.json").is_file():
-        raise ValueError(f"{folder}: no prepared data in it, prepared.json is missing")
     try:
-        description, vocabulary = (read_object(folder / name) for name in _DESCRIBING)
-        check_format(LAST, description, FORMAT, VERSION)
+        return _read(Path(folder))
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
+
+
+def _read(folder: Path) -> Prepared:
+    if not (folder / LAST).is_file():
+        raise ValueError(f"no prepared data in it, {LAST} is missing")
+    description, vocabulary = (read_object(folder / name) for name in _DESCRIBING)
+    check_format(LAST, description, FORMAT, VERSION)
     del description["format"], description["format_version"]
     if missing := sorted({"task", "files", "validation_files", *SPLITS} - description.keys()):
-        raise ValueError(f"{folder}: prepared.json does not say {', '.join(missing)}")
+        raise ValueError(f"{LAST} does not say {', '.join(missing)}")
     for split in SPLITS:
         counted = description[split]
         if not isinstance(counted, dict) or not {"reactions", "pairs"} <= counted.keys():
-            raise ValueError(f"{folder}: prepared.json does not count the pairs of {split}")
-    try:
-        tokens = Vocabulary.from_json(vocabulary)
-    except ValueError as error:
-        raise ValueError(f"{folder}: vocabulary.json: {error}") from error
+            raise ValueError(f"{LAST} does not count the pairs of {split}")
+    tokens = Vocabulary.from_json(vocabulary)
     files = (folder / f"{split}.safetensors" for split in SPLITS)
     train, validation = (_read_table(file, tokens.size) for file in files)
     return Prepared(tokens, train, validation, description)
@@ -224,18 +223,19 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _read_table(path: Path, vocab_size: int) -> EncodedPairs:
+    damaged = f"{path.name} is damaged"
     try:
-        table = EncodedPairs(**load_file(path))
-    except (SafetensorError, TypeError) as error:
-        raise ValueError(f"{path}: damaged: {error}") from error
+        table = EncodedPairs(**load_weights(path))
+    except TypeError as error:
+        raise ValueError(f"{damaged}: {error}") from error
     if len(table.source_lengths) != len(table.target_lengths):
-        raise ValueError(f"{path}: damaged: it has more sources than targets, or fewer")
+        raise ValueError(f"{damaged}: it has more sources than targets, or fewer")
     for side in ("source", "target"):
         ids, lengths = getattr(table, f"{side}_ids"), getattr(table, f"{side}_lengths")
         if any(each.dtype.is_floating_point for each in (ids, lengths)):
-            raise ValueError(f"{path}: damaged: {side}s are not integers")
+            raise ValueError(f"{damaged}: {side}s are not integers")
         if int(lengths.sum()) != len(ids) or bool((lengths < 0).any()):
-            raise ValueError(f"{path}: damaged: {side}_lengths do not add up to {side}_ids")
+            raise ValueError(f"{damaged}: {side}_lengths do not add up to {side}_ids")
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size:
-            raise ValueError(f"{path}: damaged: {side}_ids are not all 0 to {vocab_size - 1}")
+            raise ValueError(f"{damaged}: {side}_ids are not all 0 to {vocab_size - 1}")
     return table
