@@ -12,10 +12,8 @@ VOCABULARY = "bart_vocab.json"
 
 
 DAMAGE = {
-    "no state_dict in it: not a Chemformer": ("state_dict",),
     "missing weights: pos_emb": ("state_dict", "pos_emb"),
     "hyper_parameters lack num_heads": ("hyper_parameters", "num_heads"),
-    "missing weights: decoder.layers.1.norm3.bias": ("state_dict", "decoder.layers.1.norm3.bias"),
 }
 
 

@@ -51,12 +51,10 @@ DAMAGE = {
     "no vocabulary": (put(None, "vocab"), "expected model, generator, vocab, opt in it"),
     "a list": (put([1], "vocab", "src"), "vocab has no list of tokens for 'src'"),
     "no BOS": (put("<go>", "vocab", "decoder_start_token"), "lacks the special tokens <go>"),
-    "a shape": (put(torch.zeros(3, 8), "model", KEY), rf"{KEY} has shape \(3, 8\): expected"),
     "text": (put("?", "model", KEY), f"{KEY} is a str: expected a tensor"),
     "more": (put(torch.zeros(2), "model", "more"), "unexpected weights: more"),
     "recurrent": (put("rnn", "opt", "encoder_type"), "does not have encoder_type 'rnn'; molspec.d"),
     "alibi": (put(-2, "opt", "max_relative_positions"), "have max_relative_positions -2; molspec"),
-    "norm": (put("amp", "opt", "layer_norm"), "does not have layer_norm 'amp'; molspec.decode"),
     "a gate": (
         put(torch.zeros(12, 8), "model", "encoder.transformer.0.feed_forward.w_3.weight"),
         "missing weights: decoder.transformer_layers.0.feed_forward.w_3.weight",
@@ -71,9 +69,6 @@ def test_error_names_path_and_cause(save: Any, kind: str) -> None:
     refused(CheckpointError, rf"^{file}: .*{message}", read, file)
 
 
-def test_refuses_foreign_file_and_folder_with_two_checkpoints(tmp_path: Path) -> None:
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     torch.save({"weights": torch.zeros(3)}, tmp_path / "other.pt")
-    with pytest.raises(CheckpointError, match=r"other\.pt: not an OpenNMT-py checkpoint"):
-        read(tmp_path / "other.pt")
-    torch.save({}, tmp_path / "more.pt")
-    refused(CheckpointError, r"has 2 checkpoints, name one: more.pt, other.pt", read, tmp_path)
+    refused(CheckpointError, "not an OpenNMT-py checkpoint", read, tmp_path / "other.pt")

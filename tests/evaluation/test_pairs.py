@@ -1,10 +1,7 @@
 import gzip
-import lzma
 import os
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,20 +9,12 @@ from molspec.common.task import Task
 from molspec.evaluation import Pair, PairTable
 from tests.refusals import refused
 
-OPEN: dict[str, Callable[..., Any]] = {"a.tsv": open, "a.tsv.gz": gzip.open, "a.tsv.xz": lzma.open}
 
-
-@pytest.mark.parametrize("name", OPEN)
-def test_plain_and_compressed_rows_are_read(tmp_path: Path, name: str) -> None:
-    text = "\ufeffclass\tsrc\ttgt\r\n1\tCO\t C \n\n2\tC\n3\t\tN\textra\n"
-    with OPEN[name](tmp_path / name, "wt", encoding="utf-8", newline="") as stream:
-        stream.write(text)
-    table = PairTable(tmp_path / name)
-    assert list(table) == [Pair("CO", "C"), Pair("C", ""), Pair("", "N")]
-    assert list(table) == list(table)
-    if name != "a.tsv":
-        (tmp_path / name).write_text("src\ttgt\n")
-        refused(OSError, "damaged", PairTable, tmp_path / name)
+def test_rows_are_read_twice_and_missing_cells_are_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"\xef\xbb\xbfclass\tsrc\ttgt\r\n1\tCO\t C \n\n2\tC\n3\t\tN\textra\n")
+    table = PairTable(path)
+    assert list(table) == list(table) == [Pair("CO", "C"), Pair("C", ""), Pair("", "N")]
 
 
 @pytest.mark.parametrize(
@@ -91,11 +80,9 @@ def test_a_pipe_is_refused_before_a_row_is_lost() -> None:
     ("header", "named", "message"),
     [
         ("query\ttarget", {"query_column": "x"}, r"query_column is 'x': expected .* query, target"),
-        ("query\ttarget", {"target_column": "tgt"}, "target_column is 'tgt'"),
         ("CCO\tCC", {}, "none of the columns src, .* CCO, CC: name another by --query-column"),
         ("src", {}, "none of the columns tgt, target"),
         ("product\treactants", {}, "none of the columns src, query, source .* product, reactants"),
-        ("", {}, "which is empty"),
         ("\t".join(f"column {i}" for i in range(1000)), {}, r"column 1, .*\.\.\.: name another"),
     ],
 )
