@@ -10,30 +10,15 @@ from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.model.spec import HeadsSpec
 from molspec.prediction.model import Model, load
-from molspec.training.config import HeadsConfig, Precision
+from molspec.training.config import HeadsConfig
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import EncodedPairs
 from tests import tiny
 from tests.conftest import Run
 from tests.refusals import refused
-from tests.training.tiny import answers, assert_equal, interrupted_thrice, write_teacher
+from tests.training.tiny import answers, assert_equal, write_teacher
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
-
-
-@pytest.mark.parametrize(("joint", "precision"), [(False, "float32"), (True, "bfloat16")])
-def test_heads_learn_and_resume_to_the_same_weights(
-    tmp_path: Path, joint: bool, precision: Precision
-) -> None:
-    config = replace(CONFIG, joint=joint, precision=precision)
-    unbroken = HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "whole.pt")
-    assert list(unbroken.run()) == list(range(1, 41))
-    assert float(unbroken.accuracy[0]) > 0.5
-    resumed = interrupted_thrice(
-        lambda: HeadsTrainer(tiny.checkpoint(), answers(), config, tmp_path / "state.pt")
-    )
-    assert_equal(resumed.heads.state_dict(), unbroken.heads.state_dict())
-    assert_equal(resumed.model.state_dict(), unbroken.model.state_dict())
 
 
 def test_precision_and_optimizer_are_not_ignored(tmp_path: Path) -> None:
@@ -100,17 +85,6 @@ def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
     )
     assert drafted == plain
     assert drafted.statistics.accepted_tokens > 0
-
-
-def test_state_of_another_training_is_refused(tmp_path: Path) -> None:
-    path, model, data = tmp_path / "state.pt", tiny.checkpoint(), answers()
-    list(HeadsTrainer(model, data, CONFIG, path).run())
-    for name, *changed in (
-        ("config", model, data, replace(CONFIG, seed=1)),
-        ("model", tiny.checkpoint(seed=2), data, CONFIG),
-        ("data", model, data.spread(2), CONFIG),
-    ):
-        refused(f"^{name} is .* holds a training of a drafter", HeadsTrainer, *changed, path)
 
 
 def test_command_trains_heads(data: Path, tmp_path: Path, run: Run) -> None:

@@ -1,25 +1,20 @@
 """A training that takes a second."""
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
-import pytest
 import torch
 from torch import Tensor
 
 from molspec import checkpoints
 from molspec.training import TrainConfig, prepared
-from molspec.training.drafters import DrafterTrainer
 from molspec.training.prepared import EncodedPairs
 from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
-
-Training = TypeVar("Training", bound=DrafterTrainer)
 
 CONFIG = TrainConfig(
     steps=24,
@@ -48,18 +43,6 @@ def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) ->
     assert found.keys() == expected.keys()
     for name, weight in expected.items():
         assert torch.equal(found[name], weight), name
-
-
-def interrupted_thrice(start: Callable[[], Training]) -> Training:
-    """A drafter's training of forty steps, interrupted three times and resumed to its end."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("molspec.training.drafters._SAVED_STEPS", 12)
-        for _ in range(3):
-            list(islice(start().run(), 15))
-    resumed = start()
-    assert 30 < resumed.step_count < 40
-    list(resumed.run())
-    return resumed
 
 
 def write_teacher(data: Path, folder: Path) -> None:
