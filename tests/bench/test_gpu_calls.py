@@ -5,14 +5,13 @@ import os
 import subprocess
 import sys
 import tarfile
-from importlib import util
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GPU = ROOT / "bench" / "gpu"
 
 
 @pytest.mark.parametrize(
@@ -31,13 +30,7 @@ def test_a_part_runs_on_the_cpu(part: str, tmp_path: Path) -> None:
 def calls(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The driver; without STAND_IN its limits are seconds."""
     monkeypatch.delenv("STAND_IN", raising=False)
-    spec = util.spec_from_file_location("molspec_gpu_calls", GPU / "calls.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    return import_module("calls")
 
 
 WRONG = {"part": "made up", "what": "linear", "ok": False, "first_wrong": {"index": [3, 1]}}

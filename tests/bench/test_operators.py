@@ -11,7 +11,6 @@ from case import Case, Work, run, table
 from models import batch, packed_model, shapes
 from molspec.engine import ops
 from molspec.model.spec import ModelSpec
-from timing import measure
 
 SPEC = ModelSpec(
     9, 9, d_model=32, head_count=2, encoder_layers=1, decoder_layers=2, feed_forward=48
@@ -55,11 +54,3 @@ def test_rates_are_work_per_time_and_in_the_table() -> None:
     _, line = table([measured])
     assert line.startswith("op")
     assert line.count("%") == 2
-
-
-def test_rounds_alternate() -> None:
-    order = []
-    calls = {name: lambda name=name: order.append(name) for name in "ab"}
-    timings = measure(calls, rounds=4, round_seconds=0)
-    assert order[-8:] == list("abababab")
-    assert [len(timing.rounds) for timing in timings.values()] == [4, 4]

@@ -14,7 +14,6 @@ from peering.convert import convert
 from peering.engines import PlainTorch
 from peering.process import PeerProcess
 from peering.report import Origin, Record, markdown, picture
-from peering.text import Text
 from peering.trial import Trial
 from tests import tiny
 
@@ -46,13 +45,6 @@ def test_the_plain_loop_answers_as_molspec_does(n_best: int, folder: Path) -> No
     found = peer.answer(QUERIES, n_best)
     assert [answers[0] for answers in found] == [r.predictions[0].smiles for r in expected]
     assert peer.answer(QUERIES[2:3], n_best)[0][0] == found[2][0]
-
-
-def test_text_uses_the_vocabulary_of_the_model(folder: Path) -> None:
-    text = Text(folder)
-    ids = text.source("c1ccccc1N")
-    assert ids == [text.bos_id, *tiny.VOCABULARY.encode("c1ccccc1N"), text.eos_id]
-    assert text.target([*ids[1:], 4, 4]) == "c1ccccc1N"
 
 
 def test_a_process_answers_and_reports_its_error(folder: Path) -> None:
@@ -89,12 +81,9 @@ def test_ratios_compare_with_the_best_peer() -> None:
     assert "molspec float32" not in labels
 
 
-@pytest.mark.parametrize(
-    "other", [{"weights": "abcdef"}, {"machine": {"processor": "y"}}, {"table": "other.tsv"}]
-)
-def test_records_of_different_measurements_are_not_mixed(other: dict[str, Any]) -> None:
+def test_records_of_different_measurements_are_not_mixed() -> None:
     records = [record("molspec", "float32", 0.002), record("molspec", "int8", 0.001)]
-    records[1] = replace(records[1], origin=replace(ORIGIN, **other))
+    records[1] = replace(records[1], origin=replace(ORIGIN, machine={"processor": "y"}))
     with pytest.raises(ValueError, match=r"the same weights; measure it again$"):
         markdown(records, ["a & b"], {})
 
@@ -107,14 +96,6 @@ def test_other_weights_are_converted_again(tmp_path: Path) -> None:
         converted = checkpoints.read(tmp_path / "converted" / "molspec")
         assert fingerprints[-1] == tiny.checkpoint(seed).fingerprint() == converted.fingerprint()
     assert fingerprints[0] != fingerprints[1]
-
-
-def test_queries_closest_to_the_length_are_selected(tmp_path: Path, folder: Path) -> None:
-    table = tmp_path / "set.tsv"
-    rows = "".join(f"{'C' * n}\t{'C' * n}\n" for n in range(1, 60)) + f"Br\t{'C' * 20}\n"
-    table.write_text("src\ttgt\n" + rows)
-    found = peers.queries(peers.Scenario("product", 3, length=20), table, folder)
-    assert sorted(map(len, found)) == [19, 20, 21]
 
 
 def test_two_shapes_are_measured_in_one_run(
@@ -168,12 +149,3 @@ def test_routes_are_counted_for_targets_that_all_engines_searched() -> None:
     assert "\n| CTranslate2 int8 | 0 | 1 |  |" in routes.markdown(TRIALS[:4], {})  # had less time
     curves = ElementTree.fromstring(routes.picture(TRIALS)).iter()
     assert sum(each.get("stroke-width") == "2" for each in curves) == 2
-
-
-def test_targets_after_an_unsearched_one_do_not_count() -> None:
-    stopped = [
-        *(trial("molspec", target, 0.3, None, 1) for target in ("C", "N")),
-        trial("molspec", "O", 0.3, 0.1, 1),
-        trial("molspec", "C", 1.0, 0.5, 1),
-    ]
-    assert "| engine | 0.1 s of 3 | 0.3 s of 3 | 1 s of 1 |" in routes.markdown(stopped, {})
