@@ -14,7 +14,7 @@ from place import Place, Row
 
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import Results
+from molspec.prediction.results import Prediction, Results
 from molspec.text import smiles as text
 
 Options = dict[str, Any]
@@ -96,6 +96,8 @@ def processes(place: Place) -> Iterator[Row]:
 
     One process comes last: with it this one uses the device, which it may not before it forks.
     """
+    if without_rdkit.replaced():
+        setattr(Prediction, "canonical", None)  # noqa: B010 - workers would write it
     for workers, batch_size in ((2, 2), (1, 2)) if place.few else ((8, 256), (4, 256), (1, 1024)):
         model = place.model(subject.checkpoint("product", place.few)[0], "bfloat16")
         queries = subject.queries("product", place.few, 16 if place.few else 16_384)

@@ -23,6 +23,11 @@ for options in ({}, {"target_prefix": "CC"}):
     (result,) = tiny.model().predict(["c1ccccc1"], max_length=5, **options)
     print(result.error, len(result.predictions))
 """
+_PROCESSES = """
+import sys
+sys.argv = ["bench/gpu", "processes", "--device", "cpu", "--few"]
+runpy.run_path("bench/gpu/__main__.py", run_name="__main__")
+"""
 _CANONICALISE = """
 from molspec.text import canonicalise
 canonicalise("CCO")
@@ -39,6 +44,12 @@ def _run(script: str) -> "subprocess.CompletedProcess[str]":
 def test_the_parts_are_imported_and_predict_without_rdkit() -> None:
     run = _run(_PREDICT)
     assert run.stdout.split() == ["None", "1"] * 2, run.stderr
+
+
+def test_processes_without_rdkit_answer_every_query() -> None:
+    run = _run(_PROCESSES)
+    assert not run.returncode, run.stderr
+    assert run.stdout.count('"ok": true') == 2
 
 
 def test_canonical_smiles_without_rdkit_are_refused() -> None:
