@@ -1,5 +1,5 @@
-// Steps of standard beam search, for host and device: which hypotheses make the next beam, when a
-// step may be taken ("exact replay"), and in the lookahead how probable each hypothesis is.
+// Steps of standard beam search, for host and device: which hypotheses make the next beam, and when
+// a step may be taken ("exact replay").
 //
 // Host and device have their own types for the lists of a query. They offer
 //
@@ -18,7 +18,6 @@
 
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "common/anywhere.h"
@@ -63,21 +62,6 @@ MOLSPEC_ANYWHERE inline int32_t candidate_count(int32_t beam_size, bool apart) {
 // as many others then fill the beam.
 MOLSPEC_ANYWHERE inline int32_t most_choices(int32_t beam_size, bool apart) {
   return apart ? 2 * beam_size : beam_size;
-}
-
-// Whether a hypothesis is not extended: it has ended, or is too unlikely in the lookahead. An
-// unlikely one keeps its place: the hypotheses that it displaces are unlikely too.
-MOLSPEC_ANYWHERE inline bool stays(const BeamEntry& entry, int32_t max_length, bool evaluated,
-                                   bool guessing, float min_confidence) {
-  return !entry.continues(max_length) ||
-         (guessing && !evaluated && entry.confidence < min_confidence);
-}
-
-// The factor of a choice's confidence in the lookahead. The further a choice scores above the first
-// one left out, the likelier beam search makes it too: from 0.5 at no distance, growing with the
-// distance in nats.
-MOLSPEC_ANYWHERE inline float chosen_odds(double score, double left_out) {
-  return 1 - 0.5F * std::exp(static_cast<float>(left_out - score));
 }
 
 // Whether a hypothesis whose distribution is unknown, or not numbers, may affect the step. It does

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace molspec {
-
 // The stepper of rules/beam.h: the settings, and the state of the hypotheses of some lists.
 class BeamSearch::Stepper {
  public:
@@ -217,7 +216,9 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   for (int32_t rank = 0; rank < lists.count; ++rank) {
     const BeamEntry& entry = lists.beam[rank];
     const bool evaluated = note(entry.node).evaluated;
-    if (stays(entry, spec_.max_length, evaluated, guessing, spec_.min_confidence)) {
+    const bool unlikely = guessing && !evaluated && entry.confidence < spec_.min_confidence;
+    // Too unlikely in the lookahead, it keeps its place: those that it displaces are unlikely too.
+    if (unlikely || !entry.continues(spec_.max_length)) {
       lists.choices.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
                                entry.log_prob,
                                entry.confidence});
@@ -233,7 +234,10 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
   if (contested) {
     const double left_out = choices.back().score;
     choices.pop_back();
-    for (BeamChoice& choice : choices) choice.confidence *= chosen_odds(choice.score, left_out);
+    // The further a choice scores above the first one left out, the likelier beam search makes it
+    // too: from 0.5 at no distance, growing with the distance in nats.
+    for (BeamChoice& choice : choices)
+      choice.confidence *= 1 - 0.5F * std::exp(static_cast<float>(left_out - choice.score));
   }
   return static_cast<int32_t>(choices.size());
 }
