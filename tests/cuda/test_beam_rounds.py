@@ -81,13 +81,6 @@ def test_exact_beams_take_standard_rounds(cuda: Emulator, case: Case, nan_share:
         assert drafted.query_calls < undrafted.query_calls or nan_share
 
 
-def test_search_options_change_the_hypotheses() -> None:
-    cases = [Case(5, 5, 24, penalty, apart) for penalty in (0.0, 0.7) for apart in (False, True)]
-    outcomes = [run(HostSession(4), case.spec(), 4)[0] for case in cases]
-    lists = {str([outcome[index][0] for index in range(10)]) for outcome in outcomes}
-    assert len(lists) == len(cases)
-
-
 def ranked(library: object, nodes: Tensor, log_probs: Tensor, count: int) -> list[Tensor]:
     """The best tokens by node."""
     best = [torch.full((len(nodes), count), -9, dtype=torch.int32), torch.zeros(0)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from molspec.drafting import Drafter, LookAhead, TreeDraft, WindowDrafts
+from molspec.drafting import Drafter, TreeDraft, WindowDrafts
 from molspec.drafting.native import NativeDrafters
 from molspec.prediction.model import Model
 from molspec.prediction.results import Result
@@ -32,28 +32,11 @@ def summaries(results: Sequence[Result]) -> list[list[tuple[str, float, bool]]]:
     return [[(p.smiles, p.log_prob, p.finished) for p in each.predictions] for each in results]
 
 
-def test_drafter_with_right_answers_halves_decoder_calls(model: Model) -> None:
-    plain = model.predict(QUERIES, drafter="none", max_length=MAX_LENGTH, batch_size=1)
-    drafted = model.predict(QUERIES, drafter=recorded(model), max_length=MAX_LENGTH, batch_size=1)
-    assert drafted.statistics.decoder_calls < plain.statistics.decoder_calls / 2
-    assert drafted.statistics.accepted_tokens > 0
-
-
 def test_a_drafter_is_called_once_a_round(model: Model) -> None:
     for batch_size in (1, 4):
         drafter = recorded(model)
         model.predict(QUERIES, drafter=drafter, max_length=MAX_LENGTH, batch_size=batch_size)
         assert max(drafter.batches) == batch_size
-
-
-def test_look_ahead_accepts_drafter(model: Model) -> None:
-    without_drafter = LookAhead(30, min_confidence=0.05)
-    with_drafter = LookAhead(30, min_confidence=0.05, drafter=recorded(model))
-    shared = {"n_best": 3, "max_length": MAX_LENGTH, "batch_size": 1}
-    expected = model.predict(QUERIES, drafter=without_drafter, **shared)
-    found = model.predict(QUERIES, drafter=with_drafter, **shared)
-    assert summaries(found) == summaries(expected)
-    assert found.statistics.nodes != expected.statistics.nodes
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

@@ -60,5 +60,6 @@ REFUSED: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("expand_drafts", (ONE, long([0, 0]), ONE[0], NEW), "position_offsets has 2 entries"),
     ("acceptance_length", (ONE, long([2]), ONE), r"draft_lengths\[0\] is 2: "),
     ("acceptance_length", (ONE, ONE[0], long([[1, 2]])), r"predicted_ids .* \[1, 2\]"),
+    ("acceptance_length", (ONE, ONE[0], long([[1], [2]])), r"predicted_ids .* \[2, 1\]"),
     ("acceptance_length", (ONE.int(), ONE[0], ONE), "draft_ids is of int32: "),
 )

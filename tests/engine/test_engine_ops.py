@@ -62,31 +62,6 @@ def test_nodes_do_not_depend_on_other_nodes(convention: str, dtype: torch.dtype)
         assert torch.equal(batch.alone(row).run()[-1], together[row])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_steps_can_be_split_anywhere(dtype: torch.dtype) -> None:
-    batch = batch_of("pre-norm", "ragged", dtype)
-    whole = batch.run()
-    memory_cache, kv_cache = batch.caches()
-    workspace = batch.workspace()
-    model = (batch.packed.weights, batch.packed.table)
-    ops.encode(
-        *model, batch.source_ids, batch.source_offsets, batch.memories, memory_cache, workspace
-    )
-    log_probs = torch.empty_like(whole)
-    for begin, end in ((0, 1), (1, 9), (9, 40)):
-        ops.decoder_step(
-            *model,
-            batch.nodes[begin:end].contiguous(),
-            batch.path_slots,
-            batch.memories,
-            memory_cache,
-            kv_cache,
-            workspace,
-            log_probs[begin:end],
-        )
-    assert torch.equal(log_probs, whole)
-
-
 def test_a_step_without_nodes_gives_no_rows() -> None:
     batch = batch_of("post-norm", "one token, one node")
     batch.nodes = batch.nodes[:0]

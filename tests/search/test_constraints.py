@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from molspec._native import Batch, BeamSpec, ForcedSpec, Hypothesis, SequenceSpec
@@ -81,6 +82,20 @@ def test_answers_are_those_of_a_model_that_writes_nothing_else_there(
         assert all(each.prefix_log_prob == (own if prefix else None) for each in found)
         assert all(len(each.token_ids) + each.finished >= min_length for each in found)
     assert answers != [told(decode(searches[0], ending_model(seed))) for seed in range(12)]
+
+
+@pytest.mark.parametrize("least", [(1, 3), (3, 1)])
+def test_settings_are_those_of_each_query(least: tuple[int, int]) -> None:
+    batch = Batch(2, guess_model(tiny.VOCABULARY, None))
+    for row, min_length in enumerate(least):
+        options = PredictOptions(
+            drafter="none", min_length=min_length, token_log_probs=min_length == 1
+        )
+        batch.start(row, search_plan(options, options.configuration, 9).search, [4])
+    batch.plan()
+    (done,) = batch.advance(np.array([ending_model(1)([BOS])] * 2, np.float32))
+    assert done.row == least.index(1)
+    assert done.hypotheses[0].token_log_probs == [0.0]
 
 
 def test_a_beam_of_more_places_than_tokens_lists_no_impossible_answer() -> None:
