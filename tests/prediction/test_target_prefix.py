@@ -104,12 +104,14 @@ def test_a_model_whose_decoder_writes_bos_first_writes_it_before_the_prefix() ->
     checkpoint = tiny.checkpoint()
     spec = replace(checkpoint.spec, start_id=checkpoint.vocabulary.eos_id, target_bos=True)
     model = Model(replace(checkpoint, spec=spec))
-    (result,) = model.predict(["CCO"], target_prefix="CC", max_length=9)
-    (answer,) = result.predictions
-    assert answer.smiles.startswith("CC")
-    if answer.finished:
-        (forced,) = model.log_probs(["CCO"], [answer.smiles])
-        assert forced.predictions[0].log_prob == answer.log_prob
+    ids = model.reader.pair("C", "CC", canonical=False).token_ids
+    assert ids == [model.vocabulary.bos_id, *model.vocabulary.encode("CC")]
+    (result,) = model.predict(["C"], 5, target_prefix="CC")
+    for answer in result.predictions:
+        assert answer.smiles.startswith("CC")
+        assert model.log_probs(["C"], [answer.smiles])[0].predictions == (
+            replace(answer, log_prob_after_prefix=None),
+        )
 
 
 def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> None:
