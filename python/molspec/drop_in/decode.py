@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -135,9 +135,7 @@ def decode(
     option, and DrafterError if a drafter fails.
     """
     own = model if isinstance(model, Model) else None
-    if own is not None:
-        model = own.engine
-    model = unwrapped(model)
+    model = _unwrapped(model)
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
     how = _options(model, max_length, options)
     identity = _identity(model) if own is None else own.identity
@@ -149,7 +147,9 @@ def decode(
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 
-        def opened(model: Any, sequences: Sequence[Sequence[int]], max_length: int) -> _Opened:
+        def opened(
+            model: Any, sequences: Sequence[Sequence[int]], max_length: int
+        ) -> tuple[Session, int, int]:
             evaluation.enter_context(evaluating(model))
             return _open(model, special_ids, how.batch_size, device, sequences, max_length)
 
@@ -164,14 +164,8 @@ def decode(
 
         def open_drafter(drafter: Any) -> tuple[Session, int | None]:
             name = f"the drafter, a {type(drafter).__name__}"
-            if isinstance(drafter, Model):
-                drafter = drafter.engine
-            drafter = unwrapped(drafter)
-            longest = None
-            if isinstance(drafter, Engine):
-                longest = drafter.spec.max_positions
-            elif is_hugging_face(drafter):
-                longest = longest_sequence(drafter)
+            drafter = _unwrapped(drafter)
+            longest = _longest(drafter)
             limit = max_length if longest is None else min(max_length, longest)
             # A longer source gets no drafts.
             readable = [each for each in sequences if longest is None or len(each) <= longest]
@@ -208,12 +202,16 @@ def _identity(model: Any) -> Identity:
     return Identity("", engines[0].packed.weights.device.type, decoder_bytes=decoder_bytes)
 
 
-class _Opened(NamedTuple):
-    """A session on a model, the size of its target vocabulary, and sources in a batch."""
+def _unwrapped(model: Any) -> Any:
+    """What decodes: of a model of molspec its engine, of a wrapper the module in it."""
+    return unwrapped(model.engine if isinstance(model, Model) else model)
 
-    session: Session
-    vocab_size: int
-    batch_size: int
+
+def _longest(model: Any) -> int | None:
+    """The positions of a model's longest source and target, if they are known."""
+    if isinstance(model, Engine):
+        return model.spec.max_positions
+    return longest_sequence(model) if is_hugging_face(model) else None
 
 
 def _open(
@@ -223,31 +221,31 @@ def _open(
     device: torch.device,
     sequences: Sequence[Sequence[int]],
     max_length: int,
-) -> _Opened:
-    """Open a session on a model.
+) -> tuple[Session, int, int]:
+    """A session on a model, the size of its target vocabulary, and how many sources it batches.
 
     Raises ValueError for an unsupported model.
     """
     if isinstance(model, Engine):
         spec = model.spec
-        check_sources(sequences, max_length, spec.max_positions, spec.source_vocab_size)
-        return _Opened(model.session(batch_size), spec.target_vocab_size, batch_size)
+        check_sources(sequences, max_length, _longest(model), spec.source_vocab_size)
+        return model.session(batch_size), spec.target_vocab_size, batch_size
     if is_hugging_face(model):
         from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
         warn_of_ids(model, vars(special_ids), "molspec.decode", 4)
-        check_sources(sequences, max_length, longest_sequence(model), session.source_vocab_size)
+        check_sources(sequences, max_length, _longest(model), session.source_vocab_size)
         if sequences:
             session.check(min(sequences, key=len))
-        return _Opened(session, session.vocab_size, batch_size)
+        return session, session.vocab_size, batch_size
     adapted = adapt(model, special_ids.pad_id, device)
     parts = model if isinstance(model, tuple | list) else (model,)
     vocab_size, flaw = probe(parts, adapted, sequences, max_length)
     if flaw and batch_size > 1 and len({len(each) for each in sequences}) > 1:
         warnings.warn(f"{flaw}: molspec decodes one source at a time", stacklevel=4)
         batch_size = 1
-    return _Opened(ModuleSession(adapted, batch_size), vocab_size, batch_size)
+    return ModuleSession(adapted, batch_size), vocab_size, batch_size
 
 
 def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:

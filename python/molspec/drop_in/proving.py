@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -110,16 +111,14 @@ class _Side:
         raise NotImplementedError
 
     def _agrees(self, ids: Tensor) -> bool:
-        try:
+        with suppress(*MODEL_ERRORS):  # lengths may count what is not padding
             return is_same(*self.outputs(ids[None].to(self.own.device)))
-        except MODEL_ERRORS:  # lengths may count what is not padding
-            return False
+        return False
 
     def _is_padding(self, company: Tensor, token_id: int) -> bool:
-        try:
+        with suppress(*MODEL_ERRORS):
             return self.skips(company, token_id)
-        except MODEL_ERRORS:
-            return False
+        return False
 
     def _odd(self, company: Tensor, ids: Tensor) -> list[int]:
         """The ids in whose company others are read differently, found by halves."""

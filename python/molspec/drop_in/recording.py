@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -54,9 +54,8 @@ class Recorder(TorchDispatchMode):
 
     ids: Tensor
     memory: Tensor | None = None
-    only_entry: bool = False
-    #: Stop at the first attention.
-    only_query: bool = False
+    #: Stop at the first norm or linear layer, or at the first attention.
+    until: Literal["entry", "query"] | None = None
     steps: list[Step] = field(default_factory=list)
     #: Tables that were indexed, and the indices.
     lookups: list[tuple[Tensor, Tensor]] = field(default_factory=list)
@@ -81,7 +80,7 @@ class Recorder(TorchDispatchMode):
             self._enter(kind, arguments)
         self._attend(kind, arguments)
         given = [*arguments]
-        if kind in _RECORDED and not self.only_entry:  # others may change it later in place
+        if kind in _RECORDED and self.until != "entry":  # others may change it later in place
             given = [each.clone() if self._is_live(each) else each for each in arguments]
         result = operation(*arguments, **named)
         made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
@@ -104,7 +103,7 @@ class Recorder(TorchDispatchMode):
             return
         if first.dim() > 1 < first.shape[-1] and len(rows_of(first)) == self.ids.numel():
             self.entry = rows_of(self._squared.get(_address(first), first)).clone()
-            if self.only_entry:
+            if self.until == "entry":
                 raise Entered
 
     def _attend(self, kind: Any, arguments: tuple[Any, ...]) -> None:
@@ -117,7 +116,7 @@ class Recorder(TorchDispatchMode):
         square = query.shape == key_shape and query.shape[-2] == self.ids.shape[-1]
         if square and self._is_live(query) and self._is_live(key):
             self.query = query.clone()
-            if self.only_query:
+            if self.until == "query":
                 raise Entered
 
     def _record(

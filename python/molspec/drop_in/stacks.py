@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -164,26 +165,22 @@ def record(
         return own.decode_unpadded(ids, rows, mask)
 
     def recorded(
-        ids: Tensor, only_entry: bool = False, only_query: bool = False
+        ids: Tensor, until: Literal["entry", "query"] | None = None
     ) -> tuple[Recorder, Tensor]:
         ids = result = ids.to(own.device)
         # What enters the layers does not depend on the memory.
-        kept = None if only_entry or only_query else memory
-        recorder = Recorder(ids, kept, only_entry, only_query)
-        try:
-            with recorder:
-                result = run(ids)
-        except Entered:
-            pass
+        recorder = Recorder(ids, None if until else memory, until)
+        with suppress(Entered), recorder:
+            result = run(ids)
         return recorder, result
 
     def entry(ids: Tensor) -> Tensor:
-        rows = recorded(ids, only_entry=True)[0].entry
+        rows = recorded(ids, "entry")[0].entry
         if rows is None or len(rows) != ids.numel():
             raise ValueError(f"no linear layer or norm of the {name} takes a row for each token")
         return rows
 
-    table = _table(name, lambda ids: recorded(ids, only_entry=True)[0])
+    table = _table(name, lambda ids: recorded(ids, "entry")[0])
     vocab_size = len(table)
     first = entry(torch.arange(vocab_size, device="cpu")[:, None])
     token_id = int(draw_ids(vocab_size, own.pad_id, 1))  # positions may not count padding
@@ -197,7 +194,7 @@ def record(
 
     def record_longest() -> Recorder:
         longest = draw_ids(vocab_size, own.pad_id, 1, max_positions)
-        return recorded(longest, only_query=True)[0]
+        return recorded(longest, "query")[0]
 
     stack = Stack(name, tokens, positions, None, *recorded(ids), record_longest)
     if not bool(stack.result.isfinite().all()):
