@@ -10,7 +10,7 @@ from torch import Tensor
 
 from molspec import Hypotheses, decode
 from molspec.drafting import TreeDraft
-from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer
+from tests.drop_in.models import BOS, EOS, PAD
 
 LENGTH = 60
 FIRST = 300  # token
@@ -117,29 +117,3 @@ def test_two_queries_that_are_ahead_cost_the_others_little() -> None:
     decoded(drafted, sources, batch_size=8)
     decoded(alone, sources, batch_size=8, drafter="none")
     assert alone.columns < drafted.columns < 1.05 * alone.columns
-
-
-@pytest.mark.parametrize("count", [1, 8, 32])
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_random_weights_cost_hardly_more_than_the_plain_loop(count: int) -> None:
-    model = PlainTransformer(vocab_size=40, seed=3)
-    with torch.no_grad():
-        model.next_token_classifier.bias[EOS] = -100.0  # every answer has the full length
-    columns = calls = 0
-    decode_tgt = model.decode_tgt
-
-    def counted(tgt: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        nonlocal columns, calls
-        columns, calls = columns + tgt.numel(), calls + 1
-        return decode_tgt(tgt, memory, mask)
-
-    model.decode_tgt = counted  # type: ignore[method-assign]
-    sources = torch.randint(3, 40, (count, 50), generator=torch.Generator().manual_seed(count))
-    found = decode(model, sources, **IDS)
-    columns = calls = 0
-    again = decode(model, sources, **IDS)
-    assert columns + CALL * calls <= 1.05 * count * plain(LENGTH, count)
-    assert columns <= 1.1 * count * (LENGTH * (LENGTH + 1) / 2)  # as without calls
-    assert torch.equal(found.sequences, again.sequences)
-    alone = decode(model, sources, **IDS, drafter="none")
-    assert torch.equal(found.sequences, alone.sequences)

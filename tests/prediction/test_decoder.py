@@ -83,14 +83,6 @@ def test_mixed_requests_at_any_time_get_the_answers_of_predict(
     assert decoder.step() == []
 
 
-def test_quick_answers_do_not_wait_for_an_earlier_slow_request(model: Model) -> None:
-    decoder = Decoder(model, 2)
-    decoder.submit("CC(=O)Oc1ccc2c(c1)CCN2", PredictOptions(drafter="none", max_length=99))
-    quick = [decoder.submit("CCO", PredictOptions(max_length=1)) for _ in range(9)]
-    answered = [ticket for _ in range(20) for ticket, _ in decoder.step()]
-    assert answered[: len(quick)] == quick
-
-
 def test_cancelling_frees_rows(model: Model) -> None:
     decoder = Decoder(model, 2)
     options = PredictOptions(n_best=3, max_length=MAX_LENGTH)
