@@ -181,7 +181,7 @@ WRONG_USE = {
     "evaluate empty.smi": ("empty.smi", "--query-column"),
     "evaluate table.tsv --by a": ("--by is", "'a'"),
     "evaluate table.tsv --offset 3": ("there are no such rows in TABLE", ""),
-    "evaluate table.tsv --limit 0": ("--limit is", "0"),
+    "evaluate table.tsv --limit=0": ("--limit is", "0"),
     "evaluate table.tsv --output table.tsv": ("table.tsv", "take another file"),
     "evaluate table.tsv --output absent/out.jsonl": ("absent/out.jsonl", "No such file"),
     "evaluate table.tsv --output /dev/full": ("/dev/full", "Is a device"),

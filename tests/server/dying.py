@@ -1,4 +1,4 @@
-"""A server that cannot start, argument "wrong" or "dying", or one that cannot stop, "stuck"."""
+"""A server whose processes end, argument "dying", or one that cannot stop, "stuck"."""
 
 import os
 import sys
@@ -9,22 +9,18 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from molspec.common.console import one_line_errors, value_errors_are_usage_errors
+from molspec.common.console import one_line_errors
 from molspec.server import processes, serving
 from molspec.server.limits import Limits
 from molspec.server.serving import ServerSettings, Start
 
 
 @dataclass(frozen=True)
-class Broken(ServerSettings):
-    """Its models are damaged, or end the process that starts them."""
-
-    is_wrong: bool = True
+class Dying(ServerSettings):
+    """Its models end the process that starts them."""
 
     def load(self, processes: int = 1) -> Start:
-        """Raises an error or returns what ends the process."""
-        if self.is_wrong:
-            raise ValueError("the model is damaged")
+        """Of what ends the process."""
         return lambda: os._exit(7)
 
 
@@ -49,6 +45,5 @@ if __name__ == "__main__":
         with serving.listen("127.0.0.1", 0) as listener:
             serving.serve(Stuck([], limits=Limits(seconds=0.5)), listener, print)
     processes._PAUSE = 0.0
-    settings = Broken([("any", "any")], is_wrong=sys.argv[1] == "wrong")
-    with one_line_errors(), value_errors_are_usage_errors():
-        processes.run_many(settings, serving.listen("127.0.0.1", 0), 2, print)
+    with one_line_errors():
+        processes.run_many(Dying([]), serving.listen("127.0.0.1", 0), 2, print)

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 
-from molspec.common.console import UsageError, one_line_errors, value_errors_are_usage_errors
+from molspec.common.console import UsageError, one_line_errors
 from molspec.common.fields import checked, choices, hints
 
 
@@ -56,18 +56,20 @@ class Command(click.Command):
 
     @contextmanager
     def _naming_as_typed(self, words: Sequence[str]) -> Iterator[None]:
-        """Name the option in a user's error as it was typed: -n, which Python calls n_best."""
+        """Name the option in a user's error as it was typed: -n, which Python calls n_best.
+
+        Each ValueError is one.
+        """
         try:
-            with value_errors_are_usage_errors():
-                yield
-        except UsageError as error:
+            yield
+        except (UsageError, ValueError) as error:
             name, _, rest = str(error).partition(" ")
             typed = [word.partition("=")[0] for word in words]
             for each in self.params:
                 if name in (each.name, *(flag.strip("-").replace("-", "_") for flag in each.opts)):
                     shown = next((word for word in typed if word in each.opts), name)
                     raise UsageError(f"{shown} {rest}") from error
-            raise
+            raise UsageError(str(error)) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options."""

@@ -62,15 +62,6 @@ def one_line_errors() -> Iterator[None]:
 
 
 @contextmanager
-def value_errors_are_usage_errors() -> Iterator[None]:
-    """Turn a ValueError about the command's arguments into a UsageError."""
-    try:
-        yield
-    except ValueError as error:
-        raise UsageError(error) from error
-
-
-@contextmanager
 def extra(command: str, name: str) -> Iterator[None]:
     """Turn a failed import into a UsageError that names the extra to install."""
     try:
