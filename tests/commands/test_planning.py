@@ -45,18 +45,6 @@ class TestWithSyntheseus:
             assert told in run.err
             assert run.err.count("\n") == 1
 
-    def test_a_job_resumes_with_an_added_target(self, run: Run) -> None:
-        job, first = f"plan -i targets.smi -o plans.jsonl {LIMITS}", ""
-        for lines in (f"{TARGETS[3]} one\n", f"{TARGETS[3]} one\n{TARGETS[1]} two\n"):
-            write("targets.smi", lines)
-            assert run(job) == 0
-            assert Path("plans.jsonl").read_text().startswith(first)
-            first = Path("plans.jsonl").read_text()
-        plans = map(json.loads, first.splitlines())
-        assert [(plan["id"], len(plan["routes"])) for plan in plans] == [("one", 1), ("two", 1)]
-        assert run(job) == 0
-        assert run(f"{job} --algorithm mcts") == 2  # a different search
-
     def test_requested_columns_of_the_targets_are_copied(self, run: Run) -> None:
         write("targets.csv", f"smiles,Price\n{TARGETS[3]},7\nCC(,8\n")
         job = f"plan -i targets.csv {LIMITS} --copy-column Price"
@@ -133,7 +121,9 @@ class TestWithSyntheseus:
         write("targets.csv", f"{targets}CCN(CC)CC\n")
         assert run(job) == 0
         assert "answered: now 0 solved, 0 in stock, 1 not solved" in run.err
-        assert run(f"{job} --match no-stereo") == 2  # another search
+        for flags in ("--match no-stereo", "--algorithm mcts", "-n 3"):
+            assert run(f"{job} {flags}") == 2  # another search
         first, second, third = map(json.loads, Path("plans.jsonl").read_text().splitlines())
+        assert [each["id"] for each in (first, second, third)] == ["1", "2", "3"]
         assert first["names"] == {"CC(=O)Cl": "a", "Nc1ccccc1": "b"}
         assert (second["names"], third["stopped"]) == ({"Nc1ccccc1": "b"}, "out of expansions")

@@ -165,14 +165,3 @@ def test_a_molecule_that_rdkit_cannot_read_again_is_a_record_with_its_error(
     assert second.GetProp("smiles") == "Cc1ccccc1"
     expected = "RDKit cannot read its own SMILES again: Cc1ccccc1"
     assert second.GetProp("error") == expected
-
-
-PORPHYRIN = (
-    "CC1=C(/C=C2\\C(C)=C3/C(C)=C(/C=C4\\C(C)=C5/C(CCC(=O)O)=C(C(C)=C5N4)C=C6\\C(CCC(=O)O)"
-    "=C(C)C(=C6N2)C=C1)N3)C=C(\\C=C)C"
-)
-
-
-def test_spellings_of_such_a_molecule_are_its_own() -> None:
-    """Whether RDKit can read it again depends on its version."""
-    assert text.aligned_spellings("CCO", PORPHYRIN) in ([], text.aligned_spellings("", PORPHYRIN))

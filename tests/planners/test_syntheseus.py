@@ -17,8 +17,7 @@ import pytest
 pytest.importorskip("syntheseus", reason="Syntheseus is not installed: nox -s syntheseus has it")
 
 from syntheseus import Bag, Molecule
-from syntheseus.cli import eval_single_step, search
-from syntheseus.reaction_prediction.utils.config import get_config
+from syntheseus.cli import search
 
 from molspec import PredictOptions
 from molspec.files import Query
@@ -254,12 +253,6 @@ class Search(search.SearchConfig):
     model_dir: str = "retro"
 
 
-@dataclass
-class Evaluation(eval_single_step.EvalConfig):
-    model_class: Models = Models.molspec
-    model_dir: str = "retro"
-
-
 def test_a_search_of_syntheseus_solves_targets_and_saves_graphs(tmp_path: Path) -> None:
     """Another process reads the graphs."""
     targets = tmp_path / "targets.smi"
@@ -292,35 +285,3 @@ def test_the_search_of_the_guide_finds_its_route(capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out.strip()
     assert "CC(=O)Nc1ccccc1" in printed
     assert f"It prints `{printed}`." in guide
-
-
-def test_an_evaluation_of_syntheseus_reports_accuracies(tmp_path: Path, retro: Model) -> None:
-    """The top-k accuracies equal those of the model's answers."""
-    pairs = {
-        "CC(=O)Nc1ccccc1": "CC(=O)Cl.Nc1ccccc1",
-        "CCOC(C)=O": "CC(=O)Cl.CCO",
-        "CC(=O)OCc1ccccc1": "CCO.N",
-    }
-    folder = tmp_path / "data"
-    folder.mkdir()
-    rows = "".join(f"{reactants}>>{product}\n" for product, reactants in pairs.items())
-    (folder / "test.smi").write_text(rows)
-    arguments = [
-        f"data_dir={folder}",
-        f"results_dir={tmp_path}",
-        "num_top_results=5",
-        "num_gpus=0",
-        "print_idxs=[1,5]",
-    ]
-    eval_single_step.run_from_config(get_config(arguments, Evaluation), extra_steps=[])
-    (written,) = tmp_path.glob("*.json")
-    top = json.loads(written.read_text())["top_k"]
-    expected = [0] * 5
-    for result, reactants in zip(
-        retro.predict_stream(list(pairs), USABLE), pairs.values(), strict=True
-    ):
-        answers = [found.canonical for found in result.predictions]
-        for k in range(5):
-            expected[k] += reactants in answers[: k + 1]
-    assert top == pytest.approx([count / len(pairs) for count in expected])
-    assert expected[-1] >= 1

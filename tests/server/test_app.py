@@ -283,7 +283,7 @@ def test_openapi_describes_the_api(client: httpx.Client) -> None:
 
 def test_a_low_limit_of_drafts_is_only_for_requests_that_name_them() -> None:
     refused("waiting is 9", Limits, waiting=9)  # below queries
-    limits = Limits(drafted=100)
+    limits = Limits(queries=9, waiting=9, drafted=100)
     limits.check(PredictOptions())
     told = "draft_count is 23: expected at most 10 on this server"
     refused(told, limits.check, PredictOptions(drafter="windows"))
