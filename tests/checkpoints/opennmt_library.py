@@ -37,7 +37,7 @@ class Library:
     the library's training command.
     """
 
-    def __init__(self, shared: Shared, *options: str, seed: int = 1) -> None:
+    def __init__(self, shared: Shared, *options: str) -> None:
         same_vocabulary = shared != "nothing"
         self._vocabularies = _vocabularies(
             SHARED, SHARED if same_vocabulary else TARGET, same_vocabulary
@@ -48,7 +48,7 @@ class Library:
             warnings.simplefilter("ignore")
             built: Any = build_base_model(self.options, self._vocabularies, *arguments)
         self.model = built.eval()
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(1)
         for parameter in self.model.parameters():
             is_matrix = parameter.dim() > 1
             std = 1.5 / parameter.shape[1] ** 0.5 if is_matrix else 0.2

@@ -126,23 +126,16 @@ def test_reads_t5_saved_by_older_transformers(tmp_path: Path) -> None:
     assert checkpoint.spec.max_positions == 64
 
 
-@pytest.mark.parametrize("shards", [False, True, "bin"])
-def test_reads_sharded_pickled_and_wrapped_weights(tmp_path: Path, shards: bool | str) -> None:
+@pytest.mark.parametrize("ends", ["", "-00001-of-00002 -00002-of-00002"])
+def test_reads_pickled_and_wrapped_weights_in_one_file_or_two(tmp_path: Path, ends: str) -> None:
     model = models.bart()
     folder = write(tmp_path, model)
-    state = load_file(folder / "model.safetensors")
-    state = {f"module._orig_mod.{key}": value for key, value in state.items()}
+    state = list(load_file(folder / "model.safetensors").items())
     (folder / "model.safetensors").unlink()
-    if shards:
-        for index, keys in enumerate((list(state)[:9], list(state)[9:])):
-            part = {key: state[key] for key in keys}
-            name = f"model-0000{index + 1}-of-00002"
-            if shards == "bin":
-                torch.save(part, folder / f"pytorch_{name}.bin")
-            else:
-                save_file(part, folder / f"{name}.safetensors")
-    else:
-        torch.save(state, folder / "pytorch_model.bin")
+    parts = ends.split() or [""]
+    for index, end in enumerate(parts):
+        part = {f"module._orig_mod.{key}": value for key, value in state[index :: len(parts)]}
+        torch.save(part, folder / f"pytorch_model{end}.bin")
     check_logits(model, read(folder))
 
 

@@ -79,11 +79,6 @@ def test_error_says_why_a_reaction_is_unfit(text: str, reason: str) -> None:
     refused(UnfitReactionError, reason, Reaction.parse, text)
 
 
-def test_molecules_on_both_sides_are_no_products() -> None:
-    reaction = Reaction.parse("CC(=O)Cl.CO>CCN>CC(=O)OC.Cl.CCN")
-    assert [molecule.smiles for molecule in reaction.products] == ["COC(C)=O", "Cl"]
-
-
 def test_ions_that_a_tilde_joins_are_molecules() -> None:
     reaction = Reaction.parse("CC(=O)Cl.Nc1ccccc1.[K+]~[K+]~O=C([O-])[O-]>[Na+]~[OH-]>CC=O")
     smiles = [molecule.smiles for molecule in reaction.reactants + reaction.agents]
