@@ -85,18 +85,3 @@ def test_searches_are_compared(
     assert [name for name in found if name in rows] == rows
     for name, expected in cells.items():
         assert all(each in found[name] for each in expected)
-
-
-def test_their_figures_stand_beside_ours() -> None:
-    searches: Any = import_module("searches")
-    parts = list(searches.papers("retro"))
-    model, options = tiny.model(), PredictOptions(max_length=9, batch_size=1)
-    first, sbs = (rows.Row(name, model, options) for name in list(parts[1].options)[:2])
-    found = rows.measured([first, sbs], [Pair("CCO", "CCO")])
-    told = {name: column(found[1], found[0]) for name, column in parts[1].columns.items()}
-    assert told["ms a query, theirs"] == "184.5"
-    assert told["their speed-up"] == "2.59"
-    assert told["accepted of emitted tokens, theirs"] == "76.5%"
-    assert told["top-10, theirs"] == ""
-    assert parts[1].columns["top-10, theirs"](found[0], found[0]) == "89.08%"
-    assert "top-25, theirs" in parts[2].columns

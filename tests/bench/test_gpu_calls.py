@@ -82,18 +82,6 @@ def test_only_a_call_whose_parts_all_passed_has_passed(
     assert (tmp_path / "summary.txt").read_text().splitlines()[-1] == verdict
 
 
-def test_a_stand_in_runs_the_parts_of_missing_tools(
-    calls: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STAND_IN", "1")
-    call = calls.Call(tmp_path, 60)
-    steps = {under: calls.Step(f"part {under}", 20, ("true",), under=under, needs="no-such-tool")
-             for under in ((), ("no-such-tool",))}  # fmt: skip
-    assert call.run(*steps.values())
-    assert call.end() == 0
-    assert call.passed == ["part ('no-such-tool',)"]
-
-
 def test_nothing_is_timed_after_a_failed_check(tmp_path: Path) -> None:
     """All parts are cut off at once: the script still writes all its files."""
     environment = {**os.environ, "PYTHON": sys.executable, "STAND_IN": "1", "SLOWER": "0.04"}
