@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.formats import FORMATS, Format, format_of, table
-from molspec.files.inputs import QueryFiles, open_sources
 from molspec.files.lines import COLUMNS, further_columns
 from molspec.files.output import ResultFile, ResultStream, is_stream
 from molspec.files.places import Reads, check_apart
 from molspec.files.predicting import predict, prepare_query, score
-from molspec.files.sources import INPUT_FORMATS, input_format, open_source, query_column
+from molspec.files.sources import (
+    INPUT_FORMATS,
+    QueryFiles,
+    input_format,
+    open_source,
+    open_sources,
+    query_column,
+)
 
 __all__ = [
     "COLUMNS",

@@ -40,10 +40,6 @@ class Answered(Protocol):
     """An entry of a file of results: one for each query."""
 
     @property
-    def query(self) -> Query:
-        """The file's query."""
-
-    @property
     def error(self) -> str | None:
         """Why there is no result, otherwise None."""
 

@@ -6,10 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from molspec.common.console import STANDARD, UsageError, print_err
 from molspec.common.tables import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from molspec.text.reactions import Column
 
 #: The format of queries that do not come from a file.
-GIVEN = "given"
+_GIVEN = "given"
 #: Formats of a file of queries, by the endings of its name; others are smi.
 INPUT_FORMATS = {
     "smi": (".smi", ".smiles", ".txt", ".ism", ".can"),
@@ -111,11 +111,11 @@ class QueryFile:
             self._put_smiles_first(task)
         return self._of_lines(task)
 
-    def _peeked(self) -> str:
-        """The first line, which is read again."""
-        peeked = list(islice(self._lines, 1))
+    def _peeked(self, count: int = 1) -> list[str]:
+        """The next lines, which are read again."""
+        peeked = list(islice(self._lines, count))
         self._lines = chain(peeked, self._lines)
-        return "".join(peeked)
+        return peeked
 
     def _put_smiles_first(self, task: Task | None) -> None:
         """Swap the words of all lines if the first one's are an identifier and SMILES.
@@ -125,7 +125,7 @@ class QueryFile:
         from molspec.text import canonicalise
         from molspec.text.smiles import INCHIKEY
 
-        words = _words(self._peeked())
+        words = _words("".join(self._peeked()))
         if len(words) != 2 or not _IDENTIFIER.fullmatch(words[0]) or words[0].casefold() == _TITLE:
             return
         if (task is None and INCHIKEY.fullmatch(words[0])) or canonicalise(words[0]) is not None:
@@ -143,7 +143,7 @@ class QueryFile:
         from molspec.text.reactions import PEEKED_ROWS, column_of_reactions
         from molspec.text.tokens import is_tokens
 
-        first = [cell.strip() for cell in self._peeked().split("\t")]
+        first = [cell.strip() for cell in "".join(self._peeked()).split("\t")]
         if first_column(first[1:], _QUERY_COLUMNS) is not None:
             return True
         if task is None or len(first) < 2 or first[0].casefold() == _TITLE:
@@ -151,9 +151,8 @@ class QueryFile:
         found = column_of_reactions([(1, first)])
         if found is not None or is_tokens(first[0]):
             return bool(found)  # in the first column and without a header, it is read like SMILES
-        peeked = list(islice(self._lines, 1 + PEEKED_ROWS))
-        self._lines = chain(peeked, self._lines)
-        return column_of_reactions([*split_cells(iter(peeked), False, self.name)]) is not None
+        peeked = iter(self._peeked(1 + PEEKED_ROWS))
+        return column_of_reactions([*split_cells(peeked, False, self.name)]) is not None
 
     def _of_lines(self, task: Task | None) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text.
@@ -166,7 +165,7 @@ class QueryFile:
 
         has_tokens: bool | None = None
         for number, line in enumerate(self._lines):
-            if self.form == GIVEN:
+            if self.form == _GIVEN:
                 yield Query(plain_smiles(line))
                 continue
             text, tab, more = line.replace("\t|", " |").partition("\t")
@@ -235,7 +234,7 @@ class QueryFile:
     def count(self) -> int | None:
         """About how many queries there are; None if the file cannot be read twice."""
         path = Path(self.name)
-        if self.form == GIVEN or self.name == STANDARD or not path.is_file():
+        if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
         with open_lines(path, records=self.form in _RECORDS) as lines:
             if self.form == "sdf":
@@ -278,7 +277,7 @@ def open_source(
     if name is None:
         # No SMILES has bytes that are not UTF-8.
         texts = (os.fsencode(text).decode("utf-8", "replace") for text in given)
-        yield QueryFile("the arguments", GIVEN, texts)
+        yield QueryFile("the arguments", _GIVEN, texts)
     elif name == STANDARD:
         if sys.stdin is None:
             raise UsageError("--input is -: standard input is closed")
@@ -292,6 +291,39 @@ def open_source(
         form = form or input_format(name) or "smi"
         with open_lines(Path(name), records=form in _RECORDS) as lines:
             yield QueryFile(name, form, lines)
+
+
+class QueryFiles:
+    """Files of queries that are open, in their order."""
+
+    def __init__(self, files: Sequence[QueryFile]) -> None:
+        self._files = files
+        self.name = ", ".join(file.name for file in files)
+        #: Whether the queries are not in a file.
+        self.are_given = files[0].form == _GIVEN
+
+    def queries(self, *arguments: Any, **options: Any) -> Iterator[Query]:
+        """The queries of all files, each read as by `QueryFile.queries`.
+
+        Raises ValueError, before the first query, if a file has no such column.
+        """
+        return chain.from_iterable([file.queries(*arguments, **options) for file in self._files])
+
+    def count(self) -> int | None:
+        """About how many queries there are; None if a file cannot be read twice."""
+        counts = [file.count() for file in self._files]
+        return None if None in counts else sum(filter(None, counts))
+
+
+@contextmanager
+def open_sources(
+    names: Sequence[str] | None, form: str | None = None, given: Iterable[str] = ()
+) -> Iterator[QueryFiles]:
+    """Open files, or the `given` queries if there are none, as `open_source` does."""
+    every: Sequence[str | None] = names or [None]
+    with ExitStack() as opened:
+        files = (open_source(name, form, given) for name in every)
+        yield QueryFiles([opened.enter_context(file) for file in files])
 
 
 def input_format(name: str) -> str | None:
