@@ -222,7 +222,7 @@ def test_gradients_of_a_split_batch_equal_those_of_the_batch(
     torch.manual_seed(5)
     model = Transformer(config.spec(prepared.vocabulary.size), 0.0, prepared.vocabulary.pad_id)
     batches = Batches(prepared.train, model.spec, prepared.vocabulary, 800, device)
-    training = trainer.ModelTrainer(model, batches, config, device, Ranks())
+    training = trainer.ModelTrainer(model, batches, config, Ranks())
     gradients = []
     for token_limit in (10_000, 100, 1):  # whole, in parts of pairs, pair by pair
         monkeypatch.setattr(trainer, "_CPU_TOKENS", token_limit)

@@ -61,7 +61,7 @@ def read(path: Path, vocabulary_file: Path | None = None) -> Checkpoint:
     vocabulary_file: its vocabulary; by default the only one beside it.
     """
     folder = path if path.is_dir() else path.parent
-    file = only_file(path, "*.ckpt", "checkpoints, name one or leave one")
+    file = only_file(path, "*.ckpt")
     if vocabulary_file is None:
         vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
         cure = "vocabularies; molspec convert --vocabulary names one"
@@ -70,9 +70,9 @@ def read(path: Path, vocabulary_file: Path | None = None) -> Checkpoint:
     state, sizes = lightning.load_parts(file, "Chemformer", _SIZES.values())
     spec = _spec(state, sizes)
     positions = state["pos_emb"]
-    tables = {"source_positions": positions, "target_positions": positions.clone()}
-    weights = take({**state, **tables}, spec, _NAMES, ignored=["pos_emb"])
-    return Checkpoint(spec, weights, vocabulary)
+    named = {**state, "source_positions": positions, "target_positions": positions.clone()}
+    del named["pos_emb"]
+    return Checkpoint(spec, take(named, spec, _NAMES), vocabulary)
 
 
 def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:

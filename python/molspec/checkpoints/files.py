@@ -20,10 +20,10 @@ ValueT = TypeVar("ValueT")
 _PART = "-of-"
 
 
-def only_file(path: Path, pattern: str, what: str = "checkpoints, name one") -> Path:
+def only_file(path: Path, pattern: str) -> Path:
     """The file `path`, or the only such one in the folder `path`. Raises CheckpointError."""
     files = sorted(path.glob(pattern)) if path.is_dir() else [path]
-    return only(files, what)
+    return only(files, "checkpoints, name one or leave one")
 
 
 def only(files: Sequence[Path], what: str) -> Path:

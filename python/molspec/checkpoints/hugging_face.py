@@ -38,8 +38,6 @@ _ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-#: For models that do not give the maximum length of their sources and targets.
-_MAX_POSITIONS = 512
 #: The differences between BART and Marian, as fields of ModelSpec.
 _KINDS: dict[str, dict[str, Any]] = {
     "bart": {"embedding_norm": True},
@@ -115,7 +113,7 @@ def _convert(
     Raises CheckpointError, naming the feature that the engine lacks.
     """
     if config.get("model_type") in hugging_face_t5.MODEL_TYPES:
-        return hugging_face_t5.convert(config, state, _MAX_POSITIONS)
+        return hugging_face_t5.convert(config, state)
     _check(config)
     ours = {  # layers have the same names
         key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)

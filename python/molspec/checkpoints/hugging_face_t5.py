@@ -48,16 +48,15 @@ _NAMES: Rules = (
     (r"feed_forward\.outer\.", "DenseReluDense.wo."),
     (r"\.layers\.", ".block."),
 )
+#: Relative positions have no maximum, and most configs none of sources and targets.
+_MAX_POSITIONS = 512
 _LAST_NORM = "decoder.final_layer_norm.weight"
 
 
 def convert(
-    config: Mapping[str, Any], state: Mapping[str, Tensor], max_positions: int
+    config: Mapping[str, Any], state: Mapping[str, Tensor]
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
     """Convert a T5, its config and its state dict, to molspec's spec and weights.
-
-    max_positions: the maximum length of sources and targets if the config has no `n_positions`:
-    relative positions have no maximum.
 
     Raises CheckpointError, naming a missing weight or the feature that the engine lacks.
     """
@@ -80,7 +79,7 @@ def convert(
         norm = first(state, _LAST_NORM)
         wide = torch.promote_types(norm.dtype, torch.float32)
         ours[_LAST_NORM] = norm.to(wide) * config["d_model"] ** -0.5
-    spec = _spec(config, ours, tied, max_positions)
+    spec = _spec(config, ours, tied)
     inner = (r"feed_forward\.inner\.", f"DenseReluDense.wi{'_1' if spec.gated else ''}.")
     return spec, take(ours, spec, (*_NAMES, inner))
 
@@ -98,9 +97,7 @@ def _check(config: Mapping[str, Any]) -> None:
         )
 
 
-def _spec(
-    config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool, max_positions: int
-) -> ModelSpec:
+def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> ModelSpec:
     source, target = ours["source_embedding"], ours["target_embedding"]
     activation, gated = _FEED_FORWARDS[config["feed_forward_proj"]]
     start_id = config.get("decoder_start_token_id")
@@ -113,7 +110,7 @@ def _spec(
         decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
         feed_forward=config["d_ff"],
         attention_width=config["num_heads"] * config["d_kv"],
-        max_positions=config.get("n_positions") or max_positions,
+        max_positions=config.get("n_positions") or _MAX_POSITIONS,
         norm="pre",
         norm_kind="rms",
         norm_eps=config.get("layer_norm_epsilon", 1e-6),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -52,23 +52,21 @@ def take(
     state: Mapping[str, Any],
     spec: ModelSpec,
     rules: Rules,
-    *,
-    ignored: Collection[str] = (),
     absent: str | None = None,
 ) -> dict[str, torch.Tensor]:
     """Take the weights of `spec` from a state dict that names them by `rules`.
 
-    The state may also have keys of `ignored`, a shared embedding twice, and nothing else; keys that
-    match `absent` may be missing, which means zeros. Raises CheckpointError, naming the key, if one
-    is missing, unexpected or of another shape.
+    The state may have a shared embedding twice, and nothing else; keys that match `absent` may be
+    missing, which means zeros. Raises CheckpointError, naming the key, if one is missing,
+    unexpected or of another shape.
     """
     keys = {name: _key(name, rules) for name in spec.weight_shapes()}
     shapes: dict[str, tuple[int, ...]] = {}
     for name, (rows, *columns) in spec.weight_shapes().items():
         shapes[keys[name]] = (len(_PARTS) * rows if _STACKED in keys[name] else rows, *columns)
+    kept = dict(state)
     if spec.shared_embedding:
-        ignored = [*ignored, _key("target_embedding", rules)]
-    kept = {key: value for key, value in state.items() if key not in ignored}
+        kept.pop(_key("target_embedding", rules), None)
     for key, shape in shapes.items():
         if key not in kept and absent is not None and re.search(absent, key):
             kept[key] = torch.zeros(shape, dtype=torch.float32, device="cpu")

@@ -112,8 +112,7 @@ def read(path: Path) -> Checkpoint:
             if re.search(r"self_attention\.(query|key)\.", name):
                 weights[name] = pairs_apart(weights[name], spec.head_count)
     if source != target:
-        unknown = _SPECIAL_TOKENS["unk_id"]
-        spec, weights, target = _merged(spec, weights, source, target, unknown)
+        spec, weights, target = _merged(spec, weights, source, target)
     return Checkpoint(spec, weights, _vocabulary(target, stored["vocab"]))
 
 
@@ -206,17 +205,17 @@ def _merged(
     weights: Mapping[str, Tensor],
     source: Sequence[str],
     target: Sequence[str],
-    unknown: str,
 ) -> tuple[ModelSpec, dict[str, Tensor], tuple[str, ...]]:
     """Merge a model's two vocabularies: the target's tokens, then those that only the source has.
 
     Answers and log-probabilities do not change. A source token that only the target has is read as
-    `unknown`, as in the model's own program.
+    the unknown one, as in the model's own program.
     """
     known = set(target)
     tokens = (*target, *(token for token in source if token not in known))
     source_ids = {token: index for index, token in enumerate(source)}
-    rows = [source_ids.get(token, source_ids[unknown]) for token in tokens]
+    unknown = source_ids[_SPECIAL_TOKENS["unk_id"]]
+    rows = [source_ids.get(token, unknown) for token in tokens]
     more = len(tokens) - len(target)
     target_embedding = weights["target_embedding"]
     output = target_embedding if spec.tied_output else weights["output.weight"]

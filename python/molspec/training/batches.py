@@ -69,7 +69,7 @@ class Batches:
         self._check(spec)
         self._source = _Packed.on(device, *source)
         self._target = _Packed.on(device, *target)
-        self._device = device
+        self.device = device
 
     def _check(self, spec: ModelSpec) -> None:
         source_lengths, target_lengths = self._lengths
@@ -108,7 +108,7 @@ class Batches:
         shuffled = [cuts[index] for index in random.permutation(len(cuts))]
         pieces = [order[begin:end] for begin, end, _, _ in shuffled]
         return Epoch(
-            torch.from_numpy(np.concatenate(pieces)).to(self._device),
+            torch.from_numpy(np.concatenate(pieces)).to(self.device),
             np.cumsum([0, *map(len, pieces)]).tolist(),
             [source_length for _, _, source_length, _ in shuffled],
             [target_length for _, _, _, target_length in shuffled],

@@ -43,11 +43,9 @@ class DrafterTrainer(Trainer):
         torch.manual_seed(config.seed)
         self.config, self._path = config, path
         module, optimizers = self._begin(checkpoint)
-        device = torch.device("cpu")
-        batches = Batches(
-            answers, checkpoint.spec, checkpoint.vocabulary, config.batch_tokens, device
-        )
-        super().__init__(module, optimizers, batches, config, device, Ranks())
+        shared = (checkpoint.spec, checkpoint.vocabulary)
+        batches = Batches(answers, *shared, config.batch_tokens, torch.device("cpu"))
+        super().__init__(module, optimizers, batches, config, Ranks())
         self._identity = {
             "config": asdict(config),
             "model": checkpoint.fingerprint(False),

@@ -95,7 +95,7 @@ def train(
             folder = Folder(Path(output), config, data, fingerprint, ngram)
             shared = (model.spec, data.vocabulary)
             batches = Batches(data.train, *shared, config.batch_tokens, place)
-            trainer = ModelTrainer(model, batches, config, place, processes)
+            trainer = ModelTrainer(model, batches, config, processes)
             validate = Validator(data.validation, *shared, config, place, decode)
         processes.check_same(config=config, data=data.fingerprint)
         with closing(folder):

@@ -53,7 +53,6 @@ class Trainer(ABC):
         optimizers: Sequence[Optimizer],
         batches: Batches,
         config: StepConfig,
-        device: torch.device,
         processes: Ranks,
     ) -> None:
         self.step_count = 0
@@ -61,8 +60,8 @@ class Trainer(ABC):
         self.epoch_number = 0
         self._batch_index = 0
         self._module, self._optimizers = module, optimizers
-        self._batches, self.config = batches, config
-        self._device, self._processes = device, processes
+        self._batches, self._device = batches, batches.device
+        self.config, self._processes = config, processes
         self._passes = Passes(batches, config.seed)
         self._epoch = self._passes.take(0)
 
@@ -146,19 +145,14 @@ class ModelTrainer(Trainer):
     _in_parts = True
 
     def __init__(
-        self,
-        model: Transformer,
-        batches: Batches,
-        config: TrainConfig,
-        device: torch.device,
-        processes: Ranks,
+        self, model: Transformer, batches: Batches, config: TrainConfig, processes: Ranks
     ) -> None:
-        self.model = model.to(device).train()
-        self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(device).eval()
+        self.model = model.to(batches.device).train()
+        self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(batches.device).eval()
         self.averaged.load_state_dict(model.state_dict())
         self.averaged.requires_grad_(False)
         made = optimizers(self.model, config)
-        super().__init__(self.model, made, batches, config, device, processes)
+        super().__init__(self.model, made, batches, config, processes)
 
     def step(self, progress: float) -> tuple[Tensor, float]:
         """Learn from the next batch, and average the weights."""

@@ -55,17 +55,16 @@ class Validator:
         self._epoch = self._batches.epoch(0, 0)
         self._vocabulary = vocabulary
         self._precision = config.precision
-        self._device = device
         self._decode = decode
 
     @torch.no_grad()
     def __call__(self, model: Transformer) -> Validation:
         """Validate a model that is in evaluation mode."""
-        loss = torch.zeros((), dtype=torch.float64, device=self._device)
+        loss = torch.zeros((), dtype=torch.float64, device=self._batches.device)
         hits, tokens, whole = (torch.zeros_like(loss, dtype=torch.int64) for _ in range(3))
         for index in range(len(self._epoch)):
             source_ids, target_ids = self._batches.take(self._epoch, index)
-            with autocast(self._device, self._precision):
+            with autocast(self._batches.device, self._precision):
                 logits = model(source_ids, target_ids[:, :-1]).float()
             wanted = target_ids[:, 1:]
             counted = wanted != model.pad_id
