@@ -204,6 +204,30 @@ def run(
     return outcomes, scheduler.statistics
 
 
+def check_rounds(
+    cuda: Emulator,
+    executor: type[GraphExecutor[Any]],
+    spec: NativeSpec,
+    batches: Sequence[tuple[int, int]] = ((4, 1), (1, 2), (3, 2), (16, 5)),
+) -> Statistics:
+    """Rounds on the device equal those on the host to the bit; return the host's statistics.
+
+    batches: their sizes, and the rounds that are queued in advance.
+    """
+    expected, host = run(HostSession(4), spec, 4)
+    assert any(error for _, _, error in expected.values()) == (spec.max_length > 2)
+    for batch_size, rounds_ahead in batches:
+        cuda.set(seed=batch_size)
+        session = DeviceSession(cuda, batch_size, executor, rounds_ahead)
+        outcomes, device = run(session, spec, batch_size)
+        assert outcomes == expected
+        assert device.nodes == host.nodes
+        assert device.query_calls == host.query_calls
+        if batch_size == 4:  # the host reads every round: the rounds are equal
+            assert device.decoder_calls == host.decoder_calls
+    return host
+
+
 def stand_in_cuda(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Let torch and the operators tell of a usable device, but for changes: values or functions."""
     found: dict[str, Any] = {"is_available": True, "is_initialized": False, "device_count": 1}

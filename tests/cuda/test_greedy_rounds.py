@@ -11,7 +11,13 @@ from molspec.drafting import Drafting, NoDraft, TreeDraft, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, run, train_guess
+from tests.cuda.sessions import (
+    DeviceSession,
+    HostSession,
+    check_rounds,
+    run,
+    train_guess,
+)
 from tests.refusals import refused
 
 DRAFTERS: tuple[Drafting, ...] = (
@@ -37,17 +43,7 @@ def test_device_rounds_equal_host_rounds(
     cuda: Emulator, monkeypatch: pytest.MonkeyPatch, drafter: Drafting, max_length: int
 ) -> None:
     monkeypatch.setattr(GreedyExecutor, "MAX_TURNS", LIMITS["tree_nodes"])
-    expected, host = run(HostSession(4), spec_of(drafter, max_length), 4)
-    assert any(error for _, _, error in expected.values()) == (max_length > 2)
-    for batch_size, rounds_ahead in ((4, 1), (1, 2), (3, 2), (16, 5)):
-        cuda.set(seed=batch_size)
-        session = DeviceSession(cuda, batch_size, GreedyExecutor, rounds_ahead)
-        outcomes, device = run(session, spec_of(drafter, max_length), batch_size)
-        assert outcomes == expected
-        assert device.nodes == host.nodes
-        assert device.query_calls == host.query_calls
-        if batch_size == 4:  # the host reads every round: the rounds are equal
-            assert device.decoder_calls == host.decoder_calls
+    host = check_rounds(cuda, GreedyExecutor, spec_of(drafter, max_length))
     if drafter == DRAFTERS[1] and max_length > 2:
         assert host.accepted_tokens > 0
 

@@ -64,10 +64,12 @@ def test_drafts_and_batch_sizes_change_no_answer(cuda: Emulator, dtype: torch.dt
 
 
 BEAMS: tuple[Any, ...] = ("standard", "exact", "standard")
+#: Drafts of few nodes, which are emulated sooner.
+SMALL: dict[str, Any] = {"drafter": "tree", "node_budget": 2}
 ON_DEVICE: tuple[dict[str, Any], ...] = (
     {"drafter": "none"},
     {},
-    {"drafter": "tree", "node_budget": 2},
+    SMALL,
     {"beam": "standard", "n_best": 3},
     {"drafter": "none", "n_best": 2, "finished": "separate", "length_penalty": 0.6},
 )
@@ -265,9 +267,9 @@ def test_an_admission_sends_its_own_rows_alone(
 @pytest.mark.parametrize("on_device", [True, False])
 def test_session_is_reused(cuda: Emulator, on_device: bool) -> None:
     model, engine = emulated(cuda, model_with_ngram() if on_device else tiny.model())
-    queries, options = tiny.QUERIES[:3], PredictOptions(max_length=4, batch_size=2)
+    queries, options = tiny.QUERIES[:3], PredictOptions(max_length=4, batch_size=2, **SMALL)
     expected = list(model.predict_stream(queries, options))
-    stream = model.predict_stream(tiny.QUERIES[1:5], options)
+    stream = model.predict_stream(tiny.QUERIES[1:4], options)
     next(stream)
     stream.close()  # with unfinished queries
     assert list(model.predict_stream(queries, options)) == expected
@@ -288,7 +290,12 @@ def test_requests_with_different_options_share_a_device(cuda: Emulator) -> None:
     model, engine = emulated(cuda, model_with_ngram())
     option_sets = [
         PredictOptions(max_length=4, **options)
-        for options in ({}, {"drafter": "none"}, {"n_best": 2, "beam": "standard"}, {"n_best": 3})
+        for options in (
+            SMALL,
+            {"drafter": "none"},
+            {"n_best": 2, "beam": "standard"},
+            {"n_best": 3},
+        )
     ]
     requests = [(query, options) for query in tiny.QUERIES[:2] for options in option_sets]
     expected = [next(model.predict_stream([query], options)) for query, options in requests]

@@ -67,15 +67,22 @@ def greedy(next_log_probs: NextLogProbs, max_length: int) -> Hypothesis:
 
 
 def beam_search(
-    next_log_probs: NextLogProbs, beam_size: int, max_length: int, length_penalty: float = 0.0
+    next_log_probs: NextLogProbs,
+    beam_size: int,
+    max_length: int,
+    length_penalty: float = 0.0,
+    apart: bool = False,
 ) -> list[Hypothesis]:
-    """All extensions of all hypotheses, sorted by score, parent rank and token id."""
+    """All extensions of all hypotheses, sorted by score, parent rank and token id.
+
+    apart: with a second list, of hypotheses that end among the best beam_size extensions.
+    """
 
     def score(hypothesis: Hypothesis) -> float:
         length = len(hypothesis.token_ids) + hypothesis.finished
         return hypothesis.log_prob / length**length_penalty
 
-    beam = [Hypothesis()]
+    beam, ended = [Hypothesis()], list[Hypothesis]()
     while any(hypothesis.is_open(max_length) for hypothesis in beam):
         candidates = []
         for rank, hypothesis in enumerate(beam):
@@ -86,34 +93,16 @@ def beam_search(
             for token_id, log_prob in enumerate(row):
                 longer = hypothesis.extend(token_id, log_prob)
                 candidates.append((-score(longer), rank, token_id, longer))
-        beam = [entry[3] for entry in sorted(candidates, key=lambda c: c[:3])[:beam_size]]
-    return beam
-
-
-def beam_search_separate(
-    next_log_probs: NextLogProbs, beam_size: int, max_length: int, length_penalty: float = 0.0
-) -> list[Hypothesis]:
-    """Beam search with a second list: hypotheses that end among the best beam_size extensions."""
-
-    def score(hypothesis: Hypothesis) -> float:
-        return hypothesis.log_prob / (len(hypothesis.token_ids) + hypothesis.finished) ** penalty
-
-    penalty = length_penalty
-    beam, ended = [Hypothesis()], []
-    while beam:
-        candidates = []
-        for rank, hypothesis in enumerate(beam):
-            row = next_log_probs([VOCABULARY.bos_id, *hypothesis.token_ids])
-            for token_id, log_prob in enumerate(row):
-                longer = hypothesis.extend(token_id, log_prob)
-                candidates.append((-score(longer), rank, token_id, longer))
         extensions = [entry[3] for entry in sorted(candidates, key=lambda c: c[:3])]
+        if not apart:
+            beam = extensions[:beam_size]
+            continue
         ended += [h for h in extensions[:beam_size] if not h.is_open(max_length)]
         ended = sorted(ended, key=lambda h: -score(h))[:beam_size]
         beam = [h for h in extensions if h.is_open(max_length)][:beam_size]
         if beam and len(ended) == beam_size and score(beam[0]) <= score(ended[-1]):
             break
-    return ended
+    return ended if apart else beam
 
 
 def is_accepted(row: list[float], token_id: int, beam_size: int, nucleus: float) -> bool:

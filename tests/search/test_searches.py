@@ -55,10 +55,9 @@ def test_standard_and_exact_beams_equal_plain_beam_search(
 ) -> None:
     options = {"max_length": max_length, "length_penalty": length_penalty, "finished": finished}
     eager = LookAhead(node_budget=40, steps=5, min_confidence=0.0)
-    search = plain.beam_search if finished == "beam" else plain.beam_search_separate
+    limits = beam_size, max_length, length_penalty, finished == "separate"
     expected = [
-        plain_answers(search(next_log_probs(model, query), beam_size, max_length, length_penalty))
-        for query in SHORT
+        plain_answers(plain.beam_search(next_log_probs(model, query), *limits)) for query in SHORT
     ]
     choices = [{"beam": "standard"}, {"beam": "exact"}, {"beam": "exact", "drafter": eager}]
     if finished == "beam" and not length_penalty:
@@ -134,12 +133,11 @@ def test_hypotheses_end_at_the_last_position(model: Model, options: dict[str, ob
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 1), (4, 3), (6, 6), (30, 4), (30, 30)])
 def test_beams_with_ties_equal_plain_beam_search(sizes: tuple[int, int], separate: bool) -> None:
     beam_size, n_best = sizes  # 30 is more than the number of tokens
-    plain_search = plain.beam_search_separate if separate else plain.beam_search
     for seed in range(20):
         model = model_with_ties(seed)
         spec = BeamSpec(beam_size=beam_size, n_best=n_best, max_length=5, finished_apart=separate)
         hypotheses = [(tuple(h.token_ids), h.log_prob, h.finished) for h in decode(spec, model)]
-        expected = plain_search(model, beam_size, 5)[:n_best]
+        expected = plain.beam_search(model, beam_size, 5, apart=separate)[:n_best]
         assert hypotheses == [(h.token_ids, h.log_prob, h.finished) for h in expected]
 
 
