@@ -55,43 +55,41 @@ def rotated(heads: Tensor, kind: str, columns: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Attention in matrix products; options as those of `Own`."""
+    """Attention in matrix products; options of `Own`."""
 
-    def __init__(
-        self, fused: bool, rotary: Any, key_heads: int, swapped: bool, capped: bool
-    ) -> None:
+    def __init__(self, options: dict[str, Any]) -> None:
         super().__init__()
-        size = WIDTH // HEADS
-        self.fused, self.rotary, self.key_heads = fused, rotary, key_heads
-        self.swapped, self.capped = swapped, capped
-        if fused:
+        self.options = options
+        if options["fused"]:
             self.all = nn.Linear(WIDTH, 3 * WIDTH)
         else:
-            self.first, self.second = (nn.Linear(WIDTH, key_heads * size) for _ in "kv")
+            size = options["key_heads"] * WIDTH // HEADS
+            self.first, self.second = (nn.Linear(WIDTH, size) for _ in "kv")
             self.third = nn.Linear(WIDTH, WIDTH)
         self.last = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, hidden: Tensor, context: Tensor, hidden_mask: Tensor) -> Tensor:
-        if self.fused and hidden is context:
+        o = self.options
+        if o["fused"] and hidden is context:
             query, key, value = self.all(hidden).chunk(3, dim=-1)
-        elif self.fused:
+        elif o["fused"]:
             query = F.linear(hidden, self.all.weight[:WIDTH], self.all.bias[:WIDTH])
             both = F.linear(context, self.all.weight[WIDTH:], self.all.bias[WIDTH:])
             key, value = both.chunk(2, dim=-1)
         else:
             key, value, query = self.first(context), self.second(context), self.third(hidden)
-        if self.swapped:
+        if o["swapped"]:
             key, value = value, key
         size = WIDTH // HEADS
         query, key, value = (
             x.unflatten(-1, (-1, size)).transpose(1, 2) for x in (query, key, value)
         )
-        if self.rotary:
-            query, key = rotated(query, *self.rotary), rotated(key, *self.rotary)
-        repeats = HEADS // self.key_heads
+        if o["rotary"] and hidden is context:
+            query, key = rotated(query, *o["rotary"]), rotated(key, *o["rotary"])
+        repeats = HEADS // o["key_heads"]
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
         scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(size)
-        scores = 9 * torch.tanh(scores / 9) if self.capped else scores
+        scores = 9 * torch.tanh(scores / 9) if o["capped"] else scores
         weights = scores.masked_fill(hidden_mask, -1e10).softmax(-1)
         return self.last(torch.matmul(weights, value).transpose(1, 2).flatten(2))
 
@@ -101,12 +99,7 @@ class Layer(nn.Module):
         super().__init__()
         o = own.options
         self.pre, self.gated, self.activation = o["pre"], o["gated"], o["activation"]
-        self.attentions = nn.ModuleList(
-            Attention(
-                o["fused"], None if i else o["rotary"], o["key_heads"], o["swapped"], o["capped"]
-            )
-            for i in range(1 + crosses)
-        )
+        self.attentions = nn.ModuleList(Attention(o) for _ in range(1 + crosses))
         self.norms = nn.ModuleList(own.norm() for _ in range(2 + crosses))
         self.inner = nn.Linear(WIDTH, INNER * (2 if self.gated else 1), bias=not self.gated)
         self.outer = nn.Linear(INNER, WIDTH)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +46,19 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def by_torch(members: Sequence[Checkpoint], source_ids: Sequence[int]) -> plain.NextLogProbs:
     """The log of the mean probability, by PyTorch modules that recompute each prefix."""
-    bos, eos = plain.VOCABULARY.bos_id, plain.EOS
-    source = torch.tensor([[bos, *source_ids, eos]])
+    source = torch.tensor([[plain.VOCABULARY.bos_id, *source_ids, plain.EOS]])
     twins = [Transformer(each.spec, dropout=0.0).double().eval() for each in members]
     for twin, each in zip(twins, members, strict=True):
         twin.load_state_dict(dict(each.weights))
-    cached: dict[tuple[int, ...], list[float]] = {}
 
+    @cache
     @torch.inference_mode()
-    def next_log_probs(prefix: Sequence[int]) -> list[float]:
-        key = tuple(prefix)
-        if key not in cached:
-            target = torch.tensor([prefix])
-            parts = [twin(source, target)[0, -1].softmax(dim=-1) for twin in twins]
-            cached[key] = torch.stack(parts).mean(dim=0).log().tolist()
-        return cached[key]
+    def mean(prefix: tuple[int, ...]) -> list[float]:
+        parts = [twin(source, torch.tensor([prefix]))[0, -1].softmax(dim=-1) for twin in twins]
+        found: list[float] = torch.stack(parts).mean(dim=0).log().tolist()
+        return found
 
-    return next_log_probs
+    return lambda prefix: mean(tuple(prefix))
 
 
 def check(found: Sequence[Prediction], expected: Sequence[plain.Hypothesis]) -> None:
@@ -131,11 +128,11 @@ def test_the_identity_covers_all_members_in_their_order(folders: list[str]) -> N
     a, b, c = folders
     lists = ([a], [a, a], [a, b], [b, a], [a, b, c], [a, c, b])
     assert len({molspec.load(names).identity.weights for names in lists}) == len(lists)
-    cache = molspec.AnswerCache()
-    cache.predict(molspec.load([a, b]), SHORT)
+    answers = molspec.AnswerCache()
+    answers.predict(molspec.load([a, b]), SHORT)
     for names, hits in (([a, b], len(SHORT)), ([b, a], len(SHORT)), ([a, c], len(SHORT))):
-        cache.predict(molspec.load(names), SHORT)
-        assert cache.hits == hits
+        answers.predict(molspec.load(names), SHORT)
+        assert answers.hits == hits
 
 
 VARIANTS: dict[str, Checkpoint] = {

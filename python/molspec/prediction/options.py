@@ -24,9 +24,7 @@ from molspec.drafting.options import (
 )
 
 BeamKind = Literal["exact", "standard", "sbs"]
-FinishedPlace = Literal["beam", "separate"]
 Verification = Literal["strict", "relaxed", "rejection"]
-JudgedBy = Literal["model", "drafter"]
 Search = Literal["greedy", "exact", "standard", "sbs", "sampling"]
 
 #: Default maximum tokens of a prediction, EOS counted.
@@ -134,7 +132,7 @@ class PredictOptions:
         more="Merged answers need 0: they rank by their probability.",
         group=BEAMS,
     )
-    finished: FinishedPlace = http_setting(
+    finished: Literal["beam", "separate"] = http_setting(
         "beam",
         "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
         more='"separate" is the search of Hugging Face\'s `generate`. It costs more nodes and '
@@ -289,7 +287,7 @@ class PredictOptions:
     tau: float = http_setting(
         1.0, "A relaxed draft token is at most tau nats below the likeliest.", group=RELAXED
     )
-    judge: JudgedBy = http_setting(
+    judge: Literal["model", "drafter"] = http_setting(
         "model",
         "Whose probability decides about a relaxed draft token: model or drafter.",
         more='"drafter" is for comparison: nearly all answers are then wrong.',
