@@ -69,7 +69,6 @@ def test_drafter_does_not_evaluate_tokens_twice(model: Model, folder: FilePath) 
 
     drafter._session.step = counting_step  # type: ignore[method-assign]
     (result,) = model.predict(SHORT[:1], drafter=drafter, max_length=MAX_LENGTH)
-    assert drafter.calls == len(node_counts)
     # First BOS; later the model's added token, and the last drafted token if not yet evaluated.
     assert max(node_counts) <= 2
     assert drafter._rows == {}

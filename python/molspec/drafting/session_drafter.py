@@ -60,8 +60,6 @@ class SessionDrafter(ABC):
         self._names: dict[int, int] = {}
         #: Rows and sources to encode.
         self._new: dict[int, Ids] = {}
-        #: Passes of the draft model.
-        self.calls = 0
 
     @abstractmethod
     def _run(self) -> None:
@@ -136,6 +134,5 @@ class SessionDrafter(ABC):
 
     def _step(self) -> npt.NDArray[np.float32]:
         """Log-probabilities after the planned nodes, by a pass of the draft model."""
-        self.calls += 1
         native = self._paths
         return self._session.step(native.nodes, native.path_slots, native.block_count)
