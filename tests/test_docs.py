@@ -113,7 +113,6 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 WITH_CODE = [name for name, page in zip(NAMES, PAGES, strict=True) if blocks(page)]
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("name", WITH_CODE)
 def test_code_blocks_run(
     name: str,

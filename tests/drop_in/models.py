@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from molspec import Hypotheses, decode
+from molspec import Hypotheses, Vocabulary, decode
 
 PAD, BOS, EOS = 0, 1, 2
+#: Of models with 15 tokens.
+VOCABULARY = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
 
 
 def sinusoids(length: int, width: int) -> Tensor:

@@ -20,6 +20,7 @@ from tests.drop_in.models import (
     BOS,
     EOS,
     PAD,
+    VOCABULARY,
     NotCausal,
     OffsetTransformer,
     PlainTransformer,
@@ -32,8 +33,6 @@ from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS], [BOS, 3, 8, 8, 4, 12, 11, 10, EOS]]
-
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
 class WindowedTransformer(PlainTransformer):
@@ -63,9 +62,8 @@ def test_compile_reads_the_training_twin(convention: str) -> None:
 
 
 def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:
-    tokens = ("<pad>", "<bos>", "<eos>", "C", "c", "N", "n", "O", "o", "(", ")", "1", "2", "=", "#")
     module = PlainTransformer(seed=14)
-    model = compile(module, Vocabulary(tokens))
+    model = compile(module, VOCABULARY)
     assert isinstance(model, Model)
     assert torch.equal(
         decode(model, SOURCES, max_length=9, **IDS).sequences,
@@ -78,8 +76,7 @@ def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:
 
 
 def test_a_compiled_model_is_saved_and_loaded(tmp_path: Path) -> None:
-    vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
-    model = compile(PlainTransformer(seed=14), vocabulary, source_bos=False)
+    model = compile(PlainTransformer(seed=14), VOCABULARY, source_bos=False)
     model.save(tmp_path / "saved")
     saved = load(tmp_path / "saved")
     assert saved.identity == model.identity
@@ -91,11 +88,10 @@ def test_a_compiled_model_is_saved_and_loaded(tmp_path: Path) -> None:
 
 
 def test_options_set_bos_and_eos_of_sources() -> None:
-    vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
     module = PlainTransformer(seed=14)
-    ids = vocabulary.encode("CCO")
-    assert compile(module, vocabulary).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
-    unwrapped = compile(module, vocabulary, source_bos=False, source_eos=False, target_bos=True)
+    ids = VOCABULARY.encode("CCO")
+    assert compile(module, VOCABULARY).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
+    unwrapped = compile(module, VOCABULARY, source_bos=False, source_eos=False, target_bos=True)
     assert unwrapped.reader.source("CCO").encoder_ids == ids
     assert unwrapped.spec.target_bos
     assert not compile(module, source_bos=False).spec.source_bos

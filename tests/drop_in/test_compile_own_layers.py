@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec import compile  # noqa: A004
-from molspec.text import Vocabulary
-from tests.drop_in.models import check_answers
+from tests.drop_in.models import VOCABULARY, check_answers
 from tests.drop_in.own_layers import PAD, WIDTH, Own, functions
 from tests.refusals import refused
 
@@ -112,11 +111,10 @@ def test_errors_name_functions_that_ignore_padding() -> None:
     def decode(ids: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
         return model.make_logits(ids, memory, torch.zeros_like(padding))
 
-    vocabulary = Vocabulary(("<pad>", "<bos>", "<eos>", *"CcNnOo()12=#"))
     message = r"a source's logits differ by .* beside a longer source: does encode or decode ignor"
     refused(message, compile, model, encode=model.make_memory, decode=decode, max_positions=40)
     with pytest.raises(ValueError, match=message):
-        compile(model, vocabulary, encode=encode, decode=model.make_logits, max_positions=40)
+        compile(model, VOCABULARY, encode=encode, decode=model.make_logits, max_positions=40)
 
 
 def test_errors_name_random_modules() -> None:

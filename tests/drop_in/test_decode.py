@@ -21,8 +21,6 @@ from tests.refusals import refused
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
 
 def same(left: Hypotheses, right: Hypotheses) -> bool:
     return torch.equal(left.sequences, right.sequences) and torch.allclose(

@@ -30,8 +30,6 @@ IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length"
 PAIR = [[BOS, 5, 6, 7, 8, 9, 4, EOS], [BOS, 9, EOS]]
 INPUTS = {"two lengths": PAIR, "one source": PAIR[:1], "one length": [PAIR[0], PAIR[0][::-1]]}
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
 
 def glue(model: PlainTransformer, **changes: Any) -> tuple[Callable[..., Any], ...]:
     """Functions over a right module, with a mistake."""

@@ -25,9 +25,6 @@ from tests.drop_in.models import (
 )
 from tests.search.plain import Hypothesis, NextLogProbs, beam_search, greedy
 
-# A warning of torch's encoder about padding.
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
 DRAFTERS = ("none", "windows", "tree")
 

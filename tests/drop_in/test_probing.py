@@ -25,8 +25,6 @@ from tests.refusals import refused
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
 
 class LearnedPositions(PlainTransformer):
     """Has 20 learned positions."""

@@ -10,8 +10,6 @@ from molspec import Decoder, PredictOptions
 from tests.laws import cases
 from tests.laws.conftest import Answers
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
 SEARCHES = {**cases.SEARCHES, **cases.DECIDED}
 #: Queries that cannot be answered, beside the others.
 BAD = ("CC(C", "")

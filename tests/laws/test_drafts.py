@@ -6,9 +6,6 @@ from tests.drafting.drafters import Recorded
 from tests.laws import cases
 from tests.laws.conftest import Answers
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-
-
 CASES = {
     (model, name): [search for search in cases.SEARCHES if cases.suits(name, search, model)]
     for model in cases.MODELS
