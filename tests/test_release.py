@@ -1,9 +1,9 @@
 """A release: its files agree, it keeps the torch that is there, and names one that cannot load."""
 
 import re
-import sys
 from importlib.metadata import requires
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,11 +21,14 @@ def test_version_is_the_same_in_every_file() -> None:
     assert re.findall(r"^version: (.+)$", citation, re.M) == [molspec.__version__]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is newer")
-def test_wheels_are_built_for_every_listed_python() -> None:
-    import tomllib
+@pytest.fixture
+def values() -> Any:
+    """What pyproject.toml says."""
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-    values = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+def test_wheels_are_built_for_every_listed_python(values: Any) -> None:
     prefix = "Programming Language :: Python :: 3."
     minors = [
         each.removeprefix(prefix)
@@ -37,11 +40,7 @@ def test_wheels_are_built_for_every_listed_python() -> None:
     assert values["project"]["requires-python"] == f">=3.{minors[0]}"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is newer")
-def test_the_image_has_what_the_server_plans_with() -> None:
-    import tomllib
-
-    values = tomllib.loads((ROOT / "pyproject.toml").read_text())
+def test_the_image_has_what_the_server_plans_with(values: Any) -> None:
     (installed,) = re.findall(r"\.whl\)\[(.+)\]", (ROOT / "Dockerfile").read_text())
     assert {*installed.split(",")} == {"server", "planning"}
     assert {"server", "planning"} <= values["project"]["optional-dependencies"].keys()

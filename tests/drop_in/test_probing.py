@@ -20,26 +20,15 @@ from tests.drop_in.models import (
     log_softmax,
     softmax,
 )
+from tests.drop_in.own_layers import Own, functions
 from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
 
 
-class LearnedPositions(PlainTransformer):
-    """Has 20 learned positions."""
-
-    def __init__(self) -> None:
-        super().__init__(seed=14)
-        self.learned = nn.Embedding(20, 16)
-
-    def embedded(self, src: Tensor) -> Tensor:
-        return self.src_token_featurizer(src) + self.learned(torch.arange(src.shape[1]))
-
-    def decode_tgt(self, tgt: Tensor, memory: Tensor, memory_pad_mask: Tensor) -> Tensor:
-        self.learned(torch.arange(tgt.shape[1]))
-        return super().decode_tgt(tgt, memory, memory_pad_mask)
-
+#: Two methods of a module with 40 learned positions.
+LEARNED = tuple(functions(Own()).values())
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an id out of range": (
@@ -51,16 +40,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "^source_ids holds 99: the model itself fails there, an",
     ),
     "max_length beyond learned positions": (
-        {"model": LearnedPositions(), "max_length": 21},
-        r"^max_length is 21: the model itself fails there, an nn.Embedding of 20 rows is indexed",
+        {"model": LEARNED, "max_length": 41},
+        r"^max_length is 41: the model itself fails there, an nn.Embedding of 40 rows is indexed",
     ),
     "max_length beyond a buffer": (
         {"max_length": 601},
         r"^max_length is 601: the model itself fails there, index 600 is out of bounds",
     ),
     "a source beyond positions": (
-        {"model": LearnedPositions(), "source_ids": [*SOURCES, [5] * 21]},
-        r"^source_ids\[2\] has 21 ids: the model itself fails there, an nn.Embedding of 20 rows",
+        {"model": LEARNED, "source_ids": [*SOURCES, [5] * 41]},
+        r"^source_ids\[2\] has 41 ids: the model itself fails there, an nn.Embedding of 40 rows",
     ),
     "a decoder that is not causal": (
         {"model": NotCausal(seed=14)},
@@ -89,7 +78,7 @@ def test_errors_for_unknown_options_suggest_known_ones() -> None:
 
 
 def test_lengths_up_to_the_positions_are_accepted() -> None:
-    decode(LearnedPositions(), [[5] * 20, *SOURCES], **{**IDS, "max_length": 20})
+    decode(LEARNED, [[5] * 40, *SOURCES], **{**IDS, "max_length": 40})
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
