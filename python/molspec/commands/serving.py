@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,57 @@ _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _ORIGIN = re.compile(r"https?://[a-z0-9.\[\]:-]+(?<!:80)(?<!:443)")
 
 
+@dataclass(frozen=True)
+class AccessFlags:
+    """Where the server listens, and who may call it."""
+
+    host: str = setting("127.0.0.1", "0.0.0.0 accepts connections from other machines.")
+    port: int = setting(8000, "Port; 0 takes any free port.", least=0, most=65535)
+    api_key_file: Path | None = setting(
+        None, "File of keys, one on each line; requests need one of them."
+    )
+    allowed_host: list[str] | None = setting(
+        None,
+        "A name by which clients reach the server; may be repeated. On 127.0.0.1 that and "
+        "localhost are always allowed; elsewhere every name is unless you give some.",
+    )
+    allowed_origin: list[str] | None = setting(
+        None,
+        "An origin such as https://lims.example.org, whose pages may call the server from a "
+        "browser; may be repeated. * is every one, and is refused with keys.",
+    )
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The keys in the file. Raises UsageError if it has none."""
+        if (file := self.api_key_file) is None:
+            return ()
+        text = file.read_text(encoding="utf-8-sig", errors="replace")
+        keys = tuple(filter(None, map(str.strip, text.splitlines())))
+        if not keys:
+            raise UsageError(f"{file} holds no key: expected one a line")
+        if not text.isascii():  # a browser cannot send it
+            raise UsageError(f"{file} holds a key that is not ASCII")
+        return keys
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Host names that a request may give; none if any is allowed."""
+        own = _LOCAL if self.host in (*_LOCAL, "::1") else ()
+        return (*own, *(self.allowed_host or ()))
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Origins as browsers send them. Raises UsageError for another text, or * with keys."""
+        given = tuple(self.allowed_origin or ())
+        if "*" in given and self.keys:
+            raise UsageError("--allowed-origin is '*' with keys: expected the origins of the pages")
+        for origin in given:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise UsageError(f"--allowed-origin is {origin!r}: expected https://NAME or *")
+        return given
+
+
 @command
 def serve_command(
     models: list[str] | None = setting(
@@ -32,35 +82,21 @@ def serve_command(
         flags=("--model", "-m"),
         metavar="NAME[=PATH]",
     ),
-    host: str = setting("127.0.0.1", "0.0.0.0 accepts connections from other machines."),
-    port: int = setting(8000, "Port; 0 takes any free port.", least=0, most=65535),
+    *,
+    access: AccessFlags,
     processes: int = setting(1, "Processes with the models, on one port.", most=MOST),
     batch_size: int = setting(32, "Queries decoded together."),
-    api_key_file: Path | None = setting(
-        None, "File of keys, one on each line; requests need one of them."
-    ),
-    allowed_host: list[str] | None = setting(
-        None,
-        "A name by which clients reach the server; may be repeated. On 127.0.0.1 that and "
-        "localhost are always allowed; elsewhere every name is unless you give some.",
-    ),
-    allowed_origin: list[str] | None = setting(
-        None,
-        "An origin such as https://lims.example.org, whose pages may call the server from a "
-        "browser; may be repeated. * is every one, and is refused with keys.",
-    ),
     stock: list[Path] | None = setting(
         None,
         "Purchasable molecules, a file as of plan, may be repeated: the page marks them, and plans "
         "with them where molspec[planning] is installed.",
     ),
     match: StockMatch | None = setting(None, "How molecules match the stock, as of plan."),
+    columns: StockFlags,
     log_level: Literal["error", "warning", "info", "debug"] = setting(
         "warning", "What is logged to standard error."
     ),
     access_log: bool = setting(False, "Log a line for each request, without its body."),
-    *,
-    columns: StockFlags,
     model: Annotated[dict[str, Any], Given(ModelFlags, ("device", "dtype", "threads"))],
     limits: Limits,
 ) -> None:
@@ -68,15 +104,14 @@ def serve_command(
     with extra("serve", "server"):
         from molspec.server.processes import run_many
         from molspec.server.serving import ServerSettings, listen, serve
-    keys = _keys(api_key_file)
     settings = ServerSettings(
         _models(models),
         **model,
         batch_size=batch_size,
         limits=limits,
-        keys=keys,
-        hosts=_hosts(host, allowed_host),
-        origins=_origins(allowed_origin or (), keys),
+        keys=access.keys,
+        hosts=access.hosts,
+        origins=access.origins,
         log_level=log_level,
         access_log=access_log,
         stock=stock or (),
@@ -84,7 +119,7 @@ def serve_command(
         columns=asdict(columns),
     )
     tell = partial(_print_address, [name for name, _ in settings.models])
-    with listen(host, port) as taken:
+    with listen(access.host, access.port) as taken:
         if processes == 1:
             serve(settings, taken, tell)
         else:
@@ -116,33 +151,3 @@ def _models(given: list[str] | None) -> list[tuple[str, str]]:
         for each in members(found[name]):
             locate(each)
     return list(found.items())
-
-
-def _hosts(host: str, given: list[str] | None) -> tuple[str, ...]:
-    """Host names that a request may give; none if any is allowed."""
-    if host in (*_LOCAL, "::1"):
-        return (*_LOCAL, *(given or ()))
-    return tuple(given or ())
-
-
-def _origins(given: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:
-    """Origins as browsers send them. Raises UsageError for another text, or * with keys."""
-    for origin in given:
-        if origin == "*" and keys:
-            raise UsageError("--allowed-origin is '*' with keys: expected the origins of the pages")
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
-            raise UsageError(f"--allowed-origin is {origin!r}: expected https://NAME or *")
-    return tuple(given)
-
-
-def _keys(file: Path | None) -> tuple[str, ...]:
-    """The keys in a file. Raises UsageError if it has none."""
-    if file is None:
-        return ()
-    text = file.read_text(encoding="utf-8-sig", errors="replace")
-    keys = tuple(filter(None, map(str.strip, text.splitlines())))
-    if not keys:
-        raise UsageError(f"{file} holds no key: expected one a line")
-    if not text.isascii():  # a browser cannot send it
-        raise UsageError(f"{file} holds a key that is not ASCII")
-    return keys
