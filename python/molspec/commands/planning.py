@@ -23,7 +23,7 @@ from molspec.commands.flags import (
     StockFlags,
     StockMatch,
 )
-from molspec.common.console import UsageError, extra, print_err
+from molspec.common.console import UsageError, extra
 from molspec.common.fields import setting
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import OUTCOMES, Plan, SearchLimits
@@ -100,8 +100,6 @@ def plan_command(
     count = jobs.process_count(processes)
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
         for_sale = read_stock(stock, match, **asdict(columns))
-        if for_sale.left_out:
-            print_err(for_sale.left_out)
         loaded = _loaded(model, count)
         queries = opened.queries(source.column, source.id_column, "retro", copied)
         reads = {**jobs.files_read(model, source), "--stock": stock}

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
+from molspec.common.console import print_err
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import Query, open_source
 from molspec.files.sources import QueryFile
@@ -57,14 +58,12 @@ class Stock(dict[str, str]):
 
     prices: as the stock has them; salts: what is bought for such a molecule; both by molecule.
     entries: the number of entries read; bad_entries: the number of those that are not molecules;
-        first_bad: the number and text of the first of them; left_out: what a command says of them,
-        "" if there are none.
+        first_bad: the number and text of the first of them.
     """
 
     entries = 0
     bad_entries = 0
     first_bad = ""
-    left_out = ""
     match: Match = "exact"
 
     def __init__(self, molecules: Iterable[str] = ()) -> None:
@@ -183,6 +182,8 @@ def read_stock(
     match: by default exact, or by InChIKey if the first entry is one.
     stock_column, stock_id_column, stock_price_column: of a table; found if not given.
 
+    Standard error says how many entries are left out.
+
     Raises ValueError if no entry of a file is a molecule or a table has no such column, OSError if
     a file cannot be read.
     """
@@ -200,7 +201,7 @@ def read_stock(
         if main not in own:
             stock.add(main, *about)
     if stock.bad_entries:
-        stock.left_out = (
+        print_err(
             f"{', '.join(map(str, paths))}: {stock.bad_entries} of {stock.entries} entries are not "
             f"molecules to RDKit and are left out, the first is {stock.first_bad}"
         )

@@ -17,7 +17,6 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import LOGGING_CONFIG
 
-from molspec.common.console import print_err
 from molspec.engine.ops import set_num_threads
 from molspec.planners.stock import Match, read_stock
 from molspec.prediction.model import load
@@ -70,14 +69,10 @@ class ServerSettings:
     def load(self, processes: int = 1) -> Start:
         """Read the stock and the models. Start them in this process, or in ones forked from it.
 
-        Standard error says how many entries of the stock are left out.
-
         Raises ValueError if a model is broken or that many processes cannot share it, or if the
         stock has no molecules.
         """
         stock = read_stock(self.stock, self.match, **self.columns) if self.stock else None
-        if stock is not None and stock.left_out:
-            print_err(stock.left_out)
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
         for model in loaded.values():
             model.check_processes(processes)
