@@ -61,63 +61,50 @@ def test_the_threads_flag_sets_the_number_of_threads(run: Run) -> None:
     assert run("predict C --threads 0") == 2
 
 
-def test_evaluate_writes_json(run: Run, loaded: Loaded) -> None:
-    write("a.tsv", "a\tb\nCX\tC\nCC\tCN\nCN\tCC\n")
-    columns = "--query-column b --target-column a --offset 1 --limit 2"
-    options = "--n-best 3 --batch-size 2 --format json --dtype bfloat16"
-    assert run(f"evaluate a.tsv {columns} {options}") == 0
+def test_evaluate_prints_a_summary(run: Run, loaded: Loaded) -> None:
+    write("a.tsv", "a\tb\nC\tC\nC\tCX\nCN\tCN\nC(\tCCO\nC\tC\n")
+    columns = "--query-column b --target-column a --offset 1 --limit 3"
+    command = f"evaluate a.tsv {columns} -n 3 --batch-size 2 --dtype bfloat16 -m retro"
+    assert run(command) == 1
+    told = (
+        "retro, cpu, bfloat16",
+        "b -> a",
+        "3; 1 failed; 1 with a target",
+        "1             50.0 %",
+    )
+    assert all(each in run.out for each in told)
+    assert run.err.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
+    assert (loaded["name"], loaded["dtype"]) == ("retro", "bfloat16")
+    assert run(f"{command} --format json") == 1
     summary = json.loads(run.out)
-    assert summary["queries"] == 2
-    assert summary["accuracy"] == {"1": 0.0, "3": 0.0}
+    assert (summary["queries"], summary["accuracy"]) == (3, {"1": 0.5, "3": 0.5})
     assert summary["settings"]["batch_size"] == loaded["model"].options.batch_size == 2
-    assert (loaded["name"], loaded["dtype"]) == ("product", "bfloat16")
-
-
-def test_evaluate_counts_failed_queries_and_gives_status_1(run: Run, loaded: Loaded) -> None:
-    write("a.tsv", "query\ttarget\nCX\tC\nCN\tCN\nCCO\tC(\n")
-    command, output = "evaluate a.tsv --output out.jsonl -m retro", Path("out.jsonl")
-    for _ in range(2):  # the second run reads its results from the file
-        assert run(command) == 1
-        for shown in (
-            "retro, cpu, float32",
-            "query -> target",
-            "3; 1 failed; 1 with a target that is not a molecule",
-            "1             50.0 %     9.5 to 90.5             2",
-        ):
-            assert shown in run.out
-        assert run.err.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
-    before = output.read_text()
-    assert len(before.splitlines()) == 4
-    assert run(f"{command} --n-best 2") == 2
-    assert run.err.startswith("molspec: --n-best is 2, but ")
-    assert output.read_text() == before
 
 
 def test_score_writes_the_log_probs_of_targets(run: Run) -> None:
     text = "id,product,reactants\nUS1,CC(=O)Nc1ccccc1,CC(=O)Cl.Nc1ccccc1\n2,CX,C\n"
     write("a.csv", text)
-    model = molspec.load("retro")
+    model, command = molspec.load("retro"), "score a.csv -m retro --batch-size 2"
     for flags, aligned in (("", True), ("--plain", False)):
-        assert run(f"score a.csv -m retro --format jsonl --batch-size 2 {flags}") == 1
+        assert run(f"{command} -f jsonl {flags}") == 1
         first, second = lines(run.out)
         assert first["id"] == "US1"
         (expected,) = model.log_probs([first["query"]], ["CC(=O)Cl.Nc1ccccc1"], aligned=aligned)
         assert first["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
         assert first["predictions"][0]["canonical"] == "CC(=O)Cl.Nc1ccccc1"
         assert "'X'" in second["error"]
-        assert run(f"score a.csv -m retro -o scores{flags}.jsonl {flags}") == 1
-        assert lines(Path(f"scores{flags}.jsonl").read_text()) == [first, second]
-    command = "score a.csv -m retro -o scores.jsonl"
-    for flags in ("", "--aligned"):
-        assert run(f"{command} {flags}") == 1
-        assert "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do" in run.err
-    assert run(f"{command} --plain") == 2
-    assert "aligned is False, but" in run.err
-    assert run("score a.csv -m retro -o a.csv --overwrite") == 2
-    assert "a.csv, which it reads as TABLE" in run.err
+    for flags, told in (
+        ("", "1 of 2 queries answered, 1 refused, 0 failed, in "),
+        ("--aligned", "1 of 2 queries answered, 1 refused, 0 failed, nothing was left to do"),
+        ("--plain", "aligned is False, but"),
+        ("-o a.csv --overwrite", "a.csv, which it reads as TABLE"),
+    ):
+        output = "" if "-o" in flags else "-o scores.jsonl"
+        assert run(f"{command} {output} {flags}") == (1 if "answered" in told else 2)
+        assert told in run.err
     assert Path("a.csv").read_text() == text
     write("a.csv", "product,reactants\n")
-    assert run("score a.csv -m retro") == 2
+    assert run(command) == 2
     assert run.err == "molspec: there are no queries in TABLE\n"
 
 
