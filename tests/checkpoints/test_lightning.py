@@ -94,5 +94,10 @@ def test_broken_vocabulary_is_refused(save: Save, content: Any, message: str) ->
 def test_folder_with_two_checkpoints_is_refused(save: Save) -> None:
     folder = save()
     (folder / "last.ckpt").write_bytes((folder / "model.ckpt").read_bytes())
-    refused(CheckpointError, "has 2 checkpoints, name one or leave one: last.ckpt, model.ckpt", read, folder)
+    refused(
+        CheckpointError,
+        "has 2 checkpoints, name one or leave one: last.ckpt, model.ckpt",
+        read,
+        folder,
+    )
     assert read(folder / "last.ckpt").spec.d_model == 8

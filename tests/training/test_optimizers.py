@@ -10,8 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.training import TrainConfig
-from molspec.training.muon import Muon
-from molspec.training.optimizers import optimizers, set_learning_rate
+from molspec.training.optimizers import Muon, optimizers, set_learning_rate
 
 SPEC = ModelSpec(9, 9, d_model=16, head_count=2, encoder_layers=1, decoder_layers=1, feed_forward=8)
 
