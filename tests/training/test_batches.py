@@ -97,20 +97,14 @@ def test_lengths_for_a_gpu_are_multiples_of_eight() -> None:
 
 
 def test_a_pass_that_was_planned_ahead_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = [([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)]
-    batches, planned, plan = make(pairs), [], Batches.epoch
-
-    def counted(self: Batches, seed: int, number: int) -> Epoch:
-        planned.append(number)
-        return plan(self, seed, number)
-
-    monkeypatch.setattr(Batches, "epoch", counted)
+    batches = make([([3] * (index % 7 + 1), [4] * (index % 5 + 1)) for index in range(200)])
+    plan, planned = batches.epoch, []
+    monkeypatch.setattr(batches, "epoch", lambda *of: planned.append(of[1]) or plan(*of))
     passes = Passes(batches, 5)
     for number in (3, 3, 4):
         passes.plan(number)
     for number in (3, 4, 3):
-        expected = plan(batches, 5, number)
-        taken = passes.take(number)
+        taken, expected = passes.take(number), plan(5, number)
         assert taken.order.tolist() == expected.order.tolist()
         assert taken.bounds == expected.bounds
     assert planned == [3, 4, 3]  # the last one was not planned again in the thread
