@@ -7,8 +7,6 @@
 namespace molspec {
 namespace {
 
-using Drafts = std::vector<std::vector<int32_t>>;
-
 // The published code pads a window that reaches over the source's end with this token.
 constexpr char kFiller[] = "c";
 
@@ -27,57 +25,36 @@ std::vector<int> window_starts(int source_length, const WindowOptions& options) 
   return starts;
 }
 
-// `length` tokens from `start`, without the one at `skip` (none if negative). After the source's
-// end it takes the filler; without a filler the draft is shorter.
-std::vector<int32_t> window(const std::vector<int32_t>& source, int start, int length, int skip,
-                            const std::optional<int32_t>& filler) {
-  std::vector<int32_t> draft;
-  const int source_length = static_cast<int>(source.size());
-  for (int i = start; i < start + length + (skip < 0 ? 0 : 1); ++i) {
-    if (i == skip) continue;
-    if (i < source_length) {
-      draft.push_back(source[i]);
-    } else if (filler) {
-      draft.push_back(*filler);
+// Adds windows of a text to a tree.
+struct Windows {
+  const std::vector<int32_t>& text;
+  const WindowOptions& options;
+  const TokenRoles& roles;
+  std::optional<int32_t> filler;  // after the text's end; without it a window ends there
+  DraftTree& out;
+
+  // The window from `start`; with dilution also once without each of its inner tokens.
+  void add(int start) const {
+    add(start, -1);
+    for (int skip = start + 1; options.dilution && skip < start + options.draft_length; ++skip)
+      if (skip < static_cast<int>(text.size())) add(start, skip);
+  }
+
+ private:
+  // Without the token at `skip` (none if negative).
+  void add(int start, int skip) const {
+    int32_t node = DraftTree::kRoot;
+    for (int i = start; i < start + options.draft_length + (skip < 0 ? 0 : 1); ++i) {
+      if (i == skip) continue;
+      const bool ended = i >= static_cast<int>(text.size());
+      if (ended && !filler) return;
+      const int32_t token = ended ? *filler : text[i];
+      if (roles.special().holds(token)) return;
+      const int32_t next = out.child(node, token);
+      node = next == DraftTree::kNone ? out.add(token, node, 0) : next;
     }
   }
-  return draft;
-}
-
-void add_windows(const std::vector<int32_t>& source, int start, int length, bool dilution,
-                 const std::optional<int32_t>& filler, Drafts& out) {
-  out.push_back(window(source, start, length, -1, filler));
-  if (!dilution) return;
-  for (int skip = start + 1; skip < start + length; ++skip) {
-    if (skip < static_cast<int>(source.size())) {
-      out.push_back(window(source, start, length, skip, filler));
-    }
-  }
-}
-
-Drafts window_drafts(const std::vector<int32_t>& source, const TokenRoles& roles,
-                     const WindowOptions& options) {
-  const std::optional<int32_t> filler = options.even ? roles.find(kFiller) : std::nullopt;
-  Drafts drafts;
-  for (const int start : window_starts(static_cast<int>(source.size()), options))
-    add_windows(source, start, options.draft_length, options.dilution, filler, drafts);
-  return drafts;
-}
-
-Drafts smart_window_drafts(const std::vector<int32_t>& source_ids, int32_t last_token,
-                           const TokenRoles& roles, const WindowOptions& options) {
-  std::vector<int32_t> source = {roles.special().bos};
-  source.insert(source.end(), source_ids.begin(), source_ids.end());
-  Drafts drafts;
-  int chosen = 0;
-  for (size_t start = 0; start < source_ids.size() && chosen < options.draft_count; ++start) {
-    if (source[start] != last_token) continue;
-    ++chosen;
-    add_windows(source, static_cast<int>(start) + 1, options.draft_length, options.dilution,
-                std::nullopt, drafts);
-  }
-  return drafts;
-}
+};
 
 // Windows have no probabilities: the nodes after a node share its probability.
 void share_evenly(DraftTree& tree) {
@@ -94,16 +71,22 @@ void share_evenly(DraftTree& tree) {
 
 void draft_windows(const std::vector<int32_t>& source_ids, int32_t last_token,
                    const TokenRoles& roles, const WindowOptions& options, DraftTree& out) {
-  const Drafts drafts = options.smart ? smart_window_drafts(source_ids, last_token, roles, options)
-                                      : window_drafts(source_ids, roles, options);
   out.clear();
-  for (const std::vector<int32_t>& draft : drafts) {
-    int32_t node = DraftTree::kRoot;
-    for (const int32_t token : draft) {
-      if (roles.special().holds(token)) break;
-      const int32_t next = out.child(node, token);
-      node = next == DraftTree::kNone ? out.add(token, node, 0) : next;
+  if (options.smart) {
+    std::vector<int32_t> text = {roles.special().bos};
+    text.insert(text.end(), source_ids.begin(), source_ids.end());
+    const Windows windows{text, options, roles, std::nullopt, out};
+    int chosen = 0;
+    for (size_t start = 0; start < source_ids.size() && chosen < options.draft_count; ++start) {
+      if (text[start] != last_token) continue;
+      ++chosen;
+      windows.add(static_cast<int>(start) + 1);
     }
+  } else {
+    const auto filler = options.even ? roles.find(kFiller) : std::nullopt;
+    const Windows windows{source_ids, options, roles, filler, out};
+    for (const int start : window_starts(static_cast<int>(source_ids.size()), options))
+      windows.add(start);
   }
   share_evenly(out);
 }
