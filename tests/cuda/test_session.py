@@ -242,8 +242,9 @@ def test_has_room_compares_sizes_with_free_memory(
 
 @pytest.mark.parametrize("options", ON_HOST, ids=str)
 def test_rounds_with_other_options_run_on_the_host(cuda: Emulator, options: dict[str, Any]) -> None:
-    model, engine = emulated(cuda, tiny.model())
+    model, engine = emulated(cuda, model_with_ngram() if "node_budget" in options else tiny.model())
     model.predict(tiny.QUERIES[:1], max_length=4, **options)
+    assert engine.graphs.sizes
     assert {*engine.graphs.sizes} <= {8, 16, 32, 64, 128}
 
 

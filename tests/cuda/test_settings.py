@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from molspec._native import BeamSpec, NoDraftOptions, SearchSpec, SequenceSpec
+from molspec._native import BeamSpec, ForcedSpec, NoDraftOptions, SearchSpec, SequenceSpec
 from molspec.engine.cuda.beams import BeamExecutor
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
@@ -18,6 +18,8 @@ REQUIRED: dict[type[GraphExecutor[Any]], dict[str, Any]] = {
     GreedyExecutor: {"max_length": 9, "drafter": NoDraftOptions()},
     BeamExecutor: LIST,
 }
+#: More positions than a 32-bit number can count.
+TOO_LONG = {"max_length": 2**29}
 #: Changes that leave the sizes of buffers.
 SIMILAR = {GreedyExecutor: {"max_length": 10}, BeamExecutor: {"n_best": 1}}
 
@@ -43,6 +45,8 @@ def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
     assert set(known.given) <= kind.settings
     assert kind.sizes_of(known, guess, caches) is not None
     assert kind.sizes_of(later(**REQUIRED[kind]), guess, caches) is None
+    for other in (ForcedSpec(max_length=9), kind.spec_type(**REQUIRED[kind] | TOO_LONG)):
+        assert kind.sizes_of(other, guess, caches) is None
     session = engine.session(1)
     assert session.executor(later(**REQUIRED[kind]), guess) is None
     executor = session.executor(known, guess)
