@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -161,31 +162,13 @@ def decode(
         ]
         sources = [Source(*ids) for ids in zip(copies, sequences, prefixes, strict=True)]
         guess = _guess_model(own, special_ids, vocab_size, tokens)
-
-        def open_drafter(drafter: Any) -> tuple[Session, int | None]:
-            name = f"the drafter, a {type(drafter).__name__}"
-            drafter = _unwrapped(drafter)
-            longest = _longest(drafter)
-            limit = max_length if longest is None else min(max_length, longest)
-            # A longer source gets no drafts.
-            readable = [each for each in sequences if longest is None or len(each) <= longest]
-            try:
-                session, own_size, _ = opened(drafter, readable, limit)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
-            if own_size != vocab_size:
-                raise ValueError(
-                    f"{name}, has {own_size} target ids: expected {vocab_size}, as the model that "
-                    "it drafts for"
-                )
-            return session, longest
-
         if own is not None:
             context = replace(own.context, guess=guess)
         else:
             read = {} if isinstance(model, tuple | list) else _read.setdefault(model, {})
             context = DraftContext(guess, tokens, read=read)
-        strategy = config.strategy(replace(context, open_module=open_drafter))
+        open_module = partial(_open_drafter, opened, sequences, max_length, vocab_size)
+        strategy = config.strategy(replace(context, open_module=open_module))
         scheduler: Scheduler[Decoded] = Scheduler(session, guess, batch_size)
         tickets = [scheduler.add(source_request(source, strategy)) for source in sources]
         answers = dict(scheduler.finish())
@@ -246,6 +229,31 @@ def _open(
         warnings.warn(f"{flaw}: molspec decodes one source at a time", stacklevel=4)
         batch_size = 1
     return ModuleSession(adapted, batch_size), vocab_size, batch_size
+
+
+def _open_drafter(
+    opened: Callable[[Any, Sequence[Sequence[int]], int], tuple[Session, int, int]],
+    sequences: Sequence[Sequence[int]],
+    max_length: int,
+    vocab_size: int,
+    drafter: Any,
+) -> tuple[Session, int | None]:
+    """A session on a draft model, and its positions: a longer source gets no drafts."""
+    name = f"the drafter, a {type(drafter).__name__}"
+    drafter = _unwrapped(drafter)
+    longest = _longest(drafter)
+    limit = max_length if longest is None else min(max_length, longest)
+    readable = [each for each in sequences if longest is None or len(each) <= longest]
+    try:
+        session, own_size, _ = opened(drafter, readable, limit)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if own_size != vocab_size:
+        raise ValueError(
+            f"{name}, has {own_size} target ids: expected {vocab_size}, as the model that it "
+            "drafts for"
+        )
+    return session, longest
 
 
 def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
