@@ -23,15 +23,15 @@ _OWN = (
 def members(name: ModelName | Sequence[ModelName]) -> list[ModelName]:
     """The models that are meant: the list, or the parts of "a+b"; otherwise the one.
 
-    A file or folder that exists is one model, whatever its name. Raises ValueError for an empty
-    list.
+    A file or folder that exists is one model, whatever its name. Raises CheckpointError for an
+    empty list.
     """
     if isinstance(name, str):
         return list(_parts(name.split("+")))
     if isinstance(name, str | bytes | Path) or not isinstance(name, Sequence):
         return [name]
     if not name:
-        raise ValueError("name_or_path is empty: expected models")
+        raise CheckpointError("name_or_path is empty: expected models")
     return list(name)
 
 

@@ -126,7 +126,7 @@ class DraftContext:
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
         name, dtype = str(draft.model), by_name(draft.dtype)
         if (key := (ModelDraft, name, dtype)) not in self.read:
-            checkpoint = _read(name)
+            checkpoint = checkpoints.read(locate(name))
             self._check_vocabulary(name, checkpoint.vocabulary)
             engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", dtype)
             self.read[key] = engine, checkpoint.vocabulary
@@ -151,11 +151,3 @@ def _missing(draft: OwnDraft) -> NoReturn:
         f"drafter is {draft.kind!r}: the model has no {draft.needs}; "
         f"`molspec {draft.command}` trains one"
     )
-
-
-def _read(model: str) -> checkpoints.Checkpoint:
-    """Read a draft model. Raises CheckpointError if there is none."""
-    try:
-        return checkpoints.read(locate(model))
-    except ValueError as error:
-        raise checkpoints.CheckpointError(str(error)) from error

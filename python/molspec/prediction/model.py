@@ -368,11 +368,8 @@ def load(
     """
     dtype = None if dtype is None else by_name(dtype)
     device = choose_device(device, dtype)
-    try:
-        names = members(name_or_path)
-        paths = [locate(name) for name in names]
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
+    names = members(name_or_path)
+    paths = [locate(name) for name in names]
     with on_one_torch_thread():
         # A comprehension would be a frame, and a warning of the reader would name this file.
         first, *others = map(checkpoints.read, paths)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from molspec.checkpoints.checkpoint import CheckpointError
+
 _FOLDER = Path(__file__).parent
 
 
@@ -18,10 +20,10 @@ def locate(name_or_path: str | Path) -> Path:
 
     To use an own folder with the name of a bundled model, write "./product".
 
-    Raises ValueError if there is neither.
+    Raises CheckpointError if there is neither.
     """
     if not isinstance(name_or_path, str | os.PathLike):
-        raise ValueError(
+        raise CheckpointError(
             f"name_or_path is {name_or_path!r}: expected {_names()}, or the path of a checkpoint"
         )
     if name_or_path in bundled_names():
@@ -30,7 +32,7 @@ def locate(name_or_path: str | Path) -> Path:
     if not str(name_or_path) or not os.path.exists(Path(name_or_path)):
         also = " as a string, for a Path is always a path" if isinstance(name_or_path, Path) else ""
         one = "; here several cannot be averaged" if "+" in str(name_or_path) else ""
-        raise ValueError(
+        raise CheckpointError(
             f"no model {str(name_or_path)!r}: expected {_names()}{also}, "
             f"or the path of a checkpoint{one}"
         )
