@@ -112,23 +112,16 @@ def test_errors_name_functions_that_ignore_padding() -> None:
         return model.make_logits(ids, memory, torch.zeros_like(padding))
 
     message = r"a source's logits differ by .* beside a longer source: does encode or decode ignor"
-    refused(message, compile, model, encode=model.make_memory, decode=decode, max_positions=40)
-    with pytest.raises(ValueError, match=message):
-        compile(model, VOCABULARY, encode=encode, decode=model.make_logits, max_positions=40)
+    most = {"max_positions": 40}
+    refused(message, compile, model, encode=model.make_memory, decode=decode, **most)
+    refused(message, compile, model, VOCABULARY, encode=encode, decode=model.make_logits, **most)
 
 
-def test_errors_name_random_modules() -> None:
+def test_errors_name_random_and_missing_functions() -> None:
     model = Own()
-
-    def encode(ids: Tensor) -> Tensor:
-        return F.dropout(model.make_memory(ids), 0.1)
-
-    with pytest.raises(ValueError, match="the encoder gives two results for one input: is"):
-        compile(model, encode=encode, decode=model.make_logits, max_positions=40)
-
-
-def test_errors_name_a_missing_function() -> None:
-    model = Own()
+    random = {"encode": lambda ids: F.dropout(model.make_memory(ids), 0.1)}
+    message = "the encoder gives two results for one input: is it random"
+    refused(message, compile, model, **(functions(model) | random), max_positions=40)
     refused("encode is a method and decode a NoneType", compile, model, encode=model.make_memory)
 
 

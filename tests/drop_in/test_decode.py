@@ -128,8 +128,9 @@ def test_a_draft_model_may_be_loaded_and_have_fewer_positions() -> None:
         found = decode(model, sources, drafter=ModelDraft(drafter, gamma=3), **options)
         assert same(found, expected)
         assert found.statistics.accepted_tokens > 0
-    with pytest.raises(ValueError, match=r"^the drafter, a PlainTransformer, has 9 target ids"):
-        decode(model, [[BOS, 5, EOS]], drafter=ModelDraft(PlainTransformer(9)), **IDS)
+    drafter = ModelDraft(PlainTransformer(9))
+    message = "^the drafter, a PlainTransformer, has 9 target ids"
+    refused(message, decode, model, [[BOS, 5, EOS]], drafter=drafter, **IDS)
 
 
 def test_tensors_and_lists_give_the_same_answers() -> None:
@@ -166,10 +167,8 @@ def test_source_to_target_maps_another_vocabulary() -> None:
     model = (lambda ids: encode(torch.where(ids >= 103, ids - 100, ids)), decode_rows)
     sources = [[BOS, *(103 + i % 15 for i in range(30)), EOS]]
     options = {**IDS, "max_length": 40}
-    with pytest.raises(
-        ValueError, match=r"^source_ids\[0\] holds 117, but the target's ids end at"
-    ):
-        decode(model, sources, **options)
+    message = r"^source_ids\[0\] holds 117, but the target's ids end at"
+    refused(message, decode, model, sources, **options)
     plain = decode(model, sources, drafter="none", **options)
     ids = {103 + i: 3 + i for i in range(15)}
     mapped = decode(model, sources, source_to_target=ids, drafter="tree", **options)

@@ -223,5 +223,5 @@ def test_a_cache_that_changes_answers_is_refused() -> None:
         return forward(decoder_input_ids=ids, use_cache=use_cache, **options)
 
     model.forward = shifted
-    with pytest.raises(ValueError, match="log-probabilities change by"):
-        decode(model, sources(model), max_length=MAX_LENGTH, **ids_of(model))
+    message = "log-probabilities change by"
+    refused(message, decode, model, sources(model), max_length=MAX_LENGTH, **ids_of(model))

@@ -66,15 +66,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("kind", REFUSED)
 def test_decode_refuses_invalid_models_and_input(kind: str) -> None:
     changes, message = REFUSED[kind]
-    with pytest.raises(ValueError, match=message):
-        decode(**{"model": PlainTransformer(seed=14), "source_ids": SOURCES, **IDS, **changes})
+    usual = {"model": PlainTransformer(seed=14), "source_ids": SOURCES}
+    refused(message, decode, **{**usual, **IDS, **changes})
 
 
 def test_errors_for_unknown_options_suggest_known_ones() -> None:
-    with pytest.raises(TypeError, match="decode has no option 'patience'"):
-        decode(PlainTransformer(), SOURCES, patience=2.0, **IDS)
-    with pytest.raises(TypeError, match=r"has no option 'beam_width': did you mean beam_size\?"):
-        decode(PlainTransformer(), SOURCES, beam_width=2, **IDS)
+    for name, message in (("patience", ""), ("beam_width", r": did you mean beam_size\?")):
+        message = f"^decode has no option '{name}'{message}"
+        refused(TypeError, message, decode, PlainTransformer(), SOURCES, **IDS, **{name: 2})
 
 
 def test_lengths_up_to_the_positions_are_accepted() -> None:

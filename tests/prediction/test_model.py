@@ -156,8 +156,8 @@ def test_canonical_queries_of_learned_pieces_are_refused(monkeypatch: pytest.Mon
     checkpoint: Checkpoint = tiny.checkpoint()
     monkeypatch.setattr(type(checkpoint.vocabulary), "atomwise", PieceVocabulary.atomwise)
     pieces = tiny.model()
-    with pytest.raises(CheckpointError, match=r"for a vocabulary of learned pieces$"):
-        replace(checkpoint, canonical_queries=True)
+    message = "for a vocabulary of learned pieces$"
+    refused(CheckpointError, message, replace, checkpoint, canonical_queries=True)
     refused("^canonical_queries is True", pieces.predict, ["CCO"], canonical_queries=True)
 
 

@@ -131,5 +131,5 @@ def test_wrong_prefixes_are_refused_before_work(model: Model, retro: Model) -> N
         (retro, "CCCC", "target_prefix is 'CCCC': 5 tokens"),
     ):
         refused(f"^{message}", each.predict, ["CCO"], target_prefix=value, max_length=4)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="target_prefix is given with a target"):
-        Decoder(model).submit("C", PredictOptions(target_prefix="C"), target="CC")
+    options = PredictOptions(target_prefix="C")
+    refused("^target_prefix is given with", Decoder(model).submit, "C", options, target="CC")

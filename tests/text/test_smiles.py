@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import time
 import warnings
@@ -38,11 +39,9 @@ CAPTURES = hasattr(rdBase, "CaptureErrorLog")
     ],
 )
 def test_error_gives_the_reason_of_rdkit(smiles: str, reason: str) -> None:
-    with pytest.raises(InvalidSmilesError) as caught:
-        canonical_query(smiles)
-    assert str(caught.value) == "not a molecule to RDKit: " + (
-        reason if CAPTURES else "it gives no reason"
-    )
+    told = re.escape(reason) if CAPTURES else "it gives no reason"
+    message = f"^not a molecule to RDKit: {told}$"
+    refused(InvalidSmilesError, message, canonical_query, smiles)
 
 
 @pytest.mark.parametrize("smiles", SMILES[::20])
@@ -147,8 +146,8 @@ def test_other_texts_are_no_molecule_or_stay() -> None:
 @pytest.mark.skipif(not CAPTURES, reason="this RDKit keeps its log")
 def test_reason_is_given_if_rdkit_cuts_it_within_a_character() -> None:
     for length in range(1, 60):  # for every place of the cut
-        with pytest.raises(InvalidSmilesError, match=r"^not a molecule to RDKit: syntax error"):
-            canonical_query("C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10)
+        text = "C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10
+        refused("^not a molecule to RDKit: syntax error", canonical_query, text)
 
 
 def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> None:
@@ -161,8 +160,7 @@ def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> No
         assert canonical == smiles or (on_metal and rdBase.rdkitVersion < "2024")
         assert canonical == canonicalise(str(canonical))
     assert canonicalise("CC(C") is None
-    with pytest.raises(InvalidSmilesError):
-        canonical_query("[H].C(")
+    refused("^not a molecule", canonical_query, "[H].C(")
     assert rdBase.LogStatus() == before
     assert capfd.readouterr() == ("", "")
 
