@@ -1,7 +1,5 @@
 """Tiny random Hugging Face encoder-decoders whose output differs at every step."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Models as users have them: torch's transformer with the paper's interface."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`molspec.compile`: its engine answers as the module does, or an error says why not."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`molspec.compile` on models of transformers, which it knows by what they compute."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """`molspec.compile` on layers that authors wrote themselves: compiled and equal, or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`molspec.decode` leaves the user's model unchanged, and its errors name bad input."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any

@@ -1,7 +1,5 @@
 """Wrong glue between a user's model and `decode` is refused, or decoded rightly with a warning."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`molspec.decode` on Hugging Face models, compared with their `generate`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any

@@ -1,7 +1,5 @@
 """`molspec.decode` on modules and callables, compared with plain decoding loops."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Drafts for modules without a cache: they stop where they do not pay, and go on where they do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

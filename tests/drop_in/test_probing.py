@@ -1,7 +1,5 @@
 """Checks of a model before it decodes, and the models and input that they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
