@@ -135,18 +135,27 @@ def test_a_field_with_a_typo_is_named(client: httpx.Client) -> None:
     assert other["msg"] == unlike["msg"] == "Extra inputs are not permitted"
 
 
-def test_targets_are_scored(client: httpx.Client, served: Service) -> None:
+def test_targets_are_scored(
+    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of aligned text scores molecules, for Chemformer's clients too."""
+    model = served.workers["retro"].model
+    plain, molecule = (
+        model.log_probs(["CCO"], ["CCN"], aligned=each)[0].predictions[0].log_prob
+        for each in (False, True)
+    )
+    assert plain != molecule
     body = {"model": "retro", "queries": ["CCO", "CCO"], "targets": ["CCN", "["]}
-    good, bad = client.post("/v1/score", json=body).json()["results"]
-    (expected,) = served.workers["retro"].model.log_probs(["CCO"], ["CCN"])
-    assert good["predictions"][0]["log_prob"] == expected.predictions[0].log_prob
-    assert bad["error"].startswith("target: ")
-    (molecule,) = served.workers["retro"].model.log_probs(["CCO"], ["CCN"], aligned=True)
-    for aligned, scored in ((True, molecule), (False, expected)):
-        answer = client.post("/v1/score", json={**body, "aligned": aligned}).json()["results"][0]
-        assert answer["predictions"][0]["log_prob"] == scored.predictions[0].log_prob
-    assert molecule != expected
-    assert [each["aligned"] for each in client.get("/v1/models").json()["models"]] == [False] * 2
+    for own, given in ((False, None), (False, True), (True, False), (True, None)):
+        monkeypatch.setattr(model, "aligned", own)
+        good, bad = client.post("/v1/score", json={**body, "aligned": given}).json()["results"]
+        is_aligned = own if given is None else given
+        assert good["predictions"][0]["log_prob"] == (molecule if is_aligned else plain)
+        assert bad["error"].startswith("target: ")
+    for path in ("log_likelihood", "compound_log_likelihood?n_augments=3"):
+        pair = {"reactants": ["CCN"], "products": ["CCO"]}
+        (item,) = client.post(f"/chemformer-api/{path}", json=pair).json()
+        assert item["log_likelihood"] == molecule
     response = client.post("/v1/score", json={**body, "targets": []})  # one for each query
     assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "targets"])
 
@@ -326,23 +335,8 @@ def test_the_models_of_the_server_are_listed(client: httpx.Client) -> None:
     assert listing["version"] == molspec.__version__
     for model, seed in zip(listing["models"], (1, 2), strict=True):
         assert model["fingerprint"] == tiny.checkpoint(seed).fingerprint()
+        assert not model["aligned"]
     assert listing["limits"]["n_best"] == 10
-
-
-def test_a_model_of_aligned_text_scores_molecules(
-    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also by Chemformer's paths, whose spellings it finds improbable."""
-    model = served.workers["retro"].model
-    (molecule,) = model.log_probs(["CCO"], ["CCN"], aligned=True)
-    monkeypatch.setattr(model, "aligned", True)
-    body = {"model": "retro", "queries": ["CCO"], "targets": ["CCN"]}
-    (scored,) = client.post("/v1/score", json=body).json()["results"]
-    assert scored["predictions"][0]["log_prob"] == molecule.predictions[0].log_prob
-    for path in ("log_likelihood", "compound_log_likelihood?n_augments=3"):
-        given = {"reactants": ["CCN"], "products": ["CCO"]}
-        (item,) = client.post(f"/chemformer-api/{path}", json=given).json()
-        assert item["log_likelihood"] == molecule.predictions[0].log_prob
 
 
 def test_offers_have_the_names_and_prices_of_the_stock() -> None:
