@@ -1,26 +1,11 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from molspec.checkpoints import CheckpointError, convert, read
 from tests.checkpoints import stored
-from tests.checkpoints.damage import ABSENT, put
 from tests.refusals import refused
 
 VOCABULARY = "bart_vocab.json"
-
-
-DAMAGE = {
-    "missing weights: pos_emb": ("state_dict", "pos_emb"),
-    "hyper_parameters lack num_heads": ("hyper_parameters", "num_heads"),
-}
-
-
-@pytest.mark.parametrize("message", DAMAGE)
-def test_error_names_folder_and_what_is_missing(tmp_path: Path, message: str) -> None:
-    stored.copy("chemformer", tmp_path, put(ABSENT, *DAMAGE[message]))
-    refused(CheckpointError, rf"^{tmp_path}: {message}", read, tmp_path)
 
 
 def test_reads_vocabularies_of_text_and_refuses_two_or_incomplete_ones(tmp_path: Path) -> None:

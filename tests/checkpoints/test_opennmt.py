@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from molspec import load
 from molspec.checkpoints import CheckpointError, inert_pickle, read
 from tests.checkpoints import stored
 from tests.checkpoints.damage import put
@@ -25,14 +24,6 @@ def test_names_of_wrapped_modules_are_read(save: Any) -> None:
 
     before = read(stored.FOLDER / "opennmt-3.5").fingerprint()
     assert read(save(wrap)).fingerprint() == before
-
-
-def test_classes_of_the_source_are_read() -> None:
-    reader = load(stored.file_of(stored.FOLDER / "opennmt-2.3")).reader
-    words = "<RX_3> C C O"
-    expected = [reader.vocabulary.tokens.index(word) for word in words.split()]
-    for query in (words, "<RX_3>CCO", "<RX_3> CCO"):
-        assert reader.source(query).token_ids == expected
 
 
 def test_embeds_tokens_that_one_side_lacks() -> None:
