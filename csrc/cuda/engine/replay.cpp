@@ -15,7 +15,7 @@ namespace molspec::cuda {
 namespace {
 
 // The graphs of steps of kFewestNodes, twice as many, ... over the same buffers, as
-// molspec/engine/cuda/replay.py writes them.
+// molspec/engine/cuda/session.py writes them.
 struct Replay {
   int64_t device;
   cudaStream_t stream;

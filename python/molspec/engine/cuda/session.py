@@ -11,16 +11,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import BeamSpec, GuessModel, SearchSpec, Step
-from molspec.engine.cuda.caches import MOST_ROWS, power_of_two
+from molspec._native import LIMITS, BeamSpec, GuessModel, SearchSpec, Step
+from molspec.engine.cuda.caches import (
+    FEWEST_NODES,
+    MOST_REPLAYED,
+    MOST_ROWS,
+    Caches,
+    power_of_two,
+)
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.executors import Executors
-from molspec.engine.cuda.replay import GAP, replayed_step
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.session import Session, check_source_length
 
 #: The ids of the smallest captured source.
 _FEWEST_POSITIONS = 16
+#: A row of a captured step without a node (csrc/ops/steps.h).
+_GAP = (0, 0, 0, -1)
 
 
 class CudaSession(Session):
@@ -152,7 +159,7 @@ class CudaSession(Session):
         with caches.on_stream():
             caches.grow(size, len(path_slots), block_count)
             caches.nodes.host[:count] = torch.from_numpy(nodes)
-            caches.nodes.host.numpy()[count:size] = GAP
+            caches.nodes.host.numpy()[count:size] = _GAP
             caches.nodes.upload(size)
             caches.path_slots.host[: len(path_slots)] = torch.from_numpy(path_slots)
             caches.path_slots.upload(len(path_slots))
@@ -169,6 +176,38 @@ class CudaSession(Session):
             return None
         if caches.replayed is None or caches.replayed[0] != caches.graphs.generation:
             with caches.on_stream():
-                step = replayed_step(caches)
+                step = _replayed_step(caches)
             caches.replayed = caches.graphs.generation, step
         return caches.replayed[1]
+
+
+def _replayed_step(caches: Caches) -> Step:
+    """Steps of up to MOST_REPLAYED nodes, each size by its graph.
+
+    Valid until a buffer moves.
+    """
+    buffers = caches.nodes, caches.path_slots, caches.log_probs
+    nodes, path_slots, log_probs = buffers
+    # Kernels run once before they are captured: over no nodes, since others may have the slots.
+    nodes.host.numpy()[:] = _GAP
+    nodes.upload(len(nodes.host))
+    most = min(len(nodes.host), MOST_REPLAYED)
+    sizes = [FEWEST_NODES << i for i in range((most // FEWEST_NODES).bit_length())]
+    words = [
+        caches.device.index or 0,
+        0 if caches.stream is None else caches.stream.cuda_stream,
+        *(each.data_ptr() for buffer in buffers for each in (buffer.host, buffer.device)),
+        caches.workspace.data_ptr(),
+        *(most, len(path_slots.host), log_probs.host.shape[1]),
+        *(caches.graphs.handle(size, partial(caches.launch_step, size)) for size in sizes),
+    ]
+    # `Replay` of csrc/cuda/engine/replay.cpp.
+    prepared = np.zeros(LIMITS["prepared_step_bytes"] // 8, dtype=np.int64)
+    prepared[: len(words)] = words
+    return Step(
+        function=caches.library.replay_function(caches.model[0]),
+        prepared=prepared.view(np.uint8),
+        log_probs=log_probs.host.numpy()[:most],
+        block_count=len(caches.kv_cache),
+        tensors=[each for buffer in buffers for each in (buffer.host, buffer.device)],
+    )
