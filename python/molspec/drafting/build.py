@@ -72,7 +72,7 @@ class DraftContext:
         match drafter:
             case HeadsDraft():
                 heads = (self.heads or _missing(drafter)).to(self.device)
-                return HeadsDrafter(heads, self.guess, drafter.node_budget, drafter.min_log_prob)
+                return HeadsDrafter(heads, self.guess, drafter)
             case SpecDraft():
                 spec_drafter = self.spec_drafter or _missing(drafter)
                 return spec_drafter.open(drafter, self.guess, self.query_count)

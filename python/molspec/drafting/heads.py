@@ -8,6 +8,7 @@ import torch
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path
+from molspec.drafting.options import HeadsDraft
 from molspec.model.heads import DraftHeads
 
 
@@ -16,15 +17,8 @@ class HeadsDrafter:
 
     wants_hidden_states = True
 
-    def __init__(
-        self,
-        heads: DraftHeads,
-        guess: _native.GuessModel,
-        node_budget: int,
-        min_log_prob: float,
-    ) -> None:
-        self._heads, self._guess = heads.eval(), guess
-        self._node_budget, self._min_log_prob = node_budget, min_log_prob
+    def __init__(self, heads: DraftHeads, guess: _native.GuessModel, options: HeadsDraft) -> None:
+        self._heads, self._guess, self._options = heads.eval(), guess, options
 
     def start(self, row: int, source_ids: Sequence[int]) -> None:
         """Do nothing: there is no state of a query."""
@@ -41,8 +35,8 @@ class HeadsDrafter:
         found = _native.place_trees(
             guess_model=self._guess,
             log_probs=log_probs.float().cpu().numpy(),  # autocast gives other types
-            node_budget=self._node_budget,
-            min_log_prob=self._min_log_prob,
+            node_budget=self._options.node_budget,
+            min_log_prob=self._options.min_log_prob,
         )
         for place, tree in zip(places, found, strict=True):
             trees[place] = tree
