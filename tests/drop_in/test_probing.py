@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,11 @@ SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
 
 #: Two methods of a module with 40 learned positions.
 LEARNED = tuple(functions(Own()).values())
+
+
+def nan_logits(*_: Tensor) -> Tensor:
+    return torch.full((1, 1, 5), float("nan"))
+
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an id out of range": (
@@ -58,6 +64,73 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "^the model's decoder gives probabilities, which sum to 1",
     ),
     "a list for a mapping": ({"source_to_target": [0, 1, 2]}, "^source_to_target is a list"),
+    "no ids": ({"source_ids": []}, "source_ids is empty"),
+    "empty": ({"source_ids": [[5], []]}, r"source_ids\[1\] is empty"),
+    "padding inside": ({"source_ids": [[5, 0, 6]]}, r"source_ids\[0\] is \[5, 0, 6\]"),
+    "only padding": ({"source_ids": [[0, 0]]}, r"source_ids\[0\] is empty"),
+    "below 0": ({"source_ids": [[5, -3]]}, r"source_ids\[0\] is \[5, -3\]"),
+    "numbers": (
+        {"source_ids": torch.rand(2, 3)},
+        r"a torch.float32 tensor of shape \(2, 3\): expe",
+    ),
+    "truth": ({"source_ids": [[True, False, True]]}, r"source_ids\[0\] is \[True, False, True\]"),
+    "a row of truth": (
+        {"source_ids": [torch.tensor([True])]},
+        r"source_ids\[0\] is tensor\(\[True\]\)",
+    ),
+    "one row": ({"source_ids": torch.tensor([5, 6])}, r"of shape \(2,\)"),
+    "pad_id": ({"pad_id": -1}, "pad_id is -1"),
+    "padding that is EOS": ({"pad_id": EOS}, "pad_id is 2, as eos_id is"),
+    "bos_id": ({"bos_id": 15}, "bos_id is 15: expected a target id, 0 to 14"),
+    "eos_id": ({"eos_id": True}, "eos_id is True"),
+    "a bool of NumPy": ({"eos_id": np.True_}, "eos_id is .*True.*"),
+    "max_length": ({"max_length": 0}, "max_length is 0"),
+    **{
+        name: ({name: True}, f"{name} is True: expected")
+        for name in (
+            *("merge_duplicates", "canonical_queries"),
+            *("drop_invalid", "drop_unchanged", "drop_impossible"),
+        )
+    },
+    "augmentations": ({"augmentations": 2}, "augmentations is 2: expected 1"),
+    "tokens": ({"tokens": ["C"] * 14}, "tokens has 14 strings"),
+    "no list": ({"tokens": 5}, "tokens is a int"),
+    "one string": ({"tokens": "C" * 15}, "tokens is a str"),
+    "no strings": ({"tokens": list(range(15))}, r"tokens\[0\] is 0"),
+    "a map of text": ({"source_to_target": {5: "a"}}, r"an id of source_to_target\[5\] is 'a'"),
+    "a map from text": ({"source_to_target": {"a": 5}}, r"an id of source_to_target\['a'\] is 'a'"),
+    "a map": ({"source_to_target": {5: 15}}, r"source_to_target\[5\] is 15"),
+    "a model": ({"model": nn.Linear(2, 2)}, "model is a Linear"),
+    "one callable": ({"model": (len,)}, "model is a tuple"),
+    "memory": (
+        {"model": (lambda ids: None, nan_logits)},
+        r"encode gave a NoneType for source_ids of sh",
+    ),
+    "memory shape": (
+        {"model": (lambda ids: torch.zeros(ids.shape[1], 1, 4), nan_logits)},
+        r"encode gave a tensor of shape \(5, 1, 4\) for source_ids of shape \(1, 5\)",
+    ),
+    "one source": ({"source_ids": [1, 5, 2]}, r"source_ids\[0\] is 1"),
+    "fractions": ({"source_ids": [[1, 5.5]]}, r"source_ids\[0\] is \[1, 5.5\]"),
+    "text": ({"source_ids": ["CCO"]}, r"source_ids\[0\] is 'CCO'"),
+    "a large id": (
+        {"source_ids": [[BOS, 2**31, EOS]], "drafter": "none"},
+        r"source_ids\[0\] is \[1, 2147483648, 2\]",
+    ),
+    "a prefix of one id": ({"target_prefix": 5}, "^target_prefix is 5"),
+    "a prefix of text": ({"target_prefix": "CC"}, r"^target_prefix\[0\] is 'C'"),
+    "a prefix of fractions": ({"target_prefix": [1.5]}, r"^target_prefix is \[1\.5\]"),
+    "a prefix of truth": ({"target_prefix": [True]}, r"^target_prefix is \[True\]"),
+    "too many prefixes": ({"target_prefix": [[4]] * 3}, "^target_prefix has 3 lists"),
+    "a prefix with BOS": ({"target_prefix": [BOS, 5]}, f"^target_prefix begins with BOS {BOS}"),
+    "a prefix out of range": ({"target_prefix": [99]}, "^a token of target_prefix is 99"),
+    "none": ({"source_ids": None}, "source_ids is a NoneType"),
+    "no length": ({"max_length": None}, "max_length is None"),
+    "an endless length": ({"max_length": 2**40}, "max_length is 1099511627776"),
+    "logits": (
+        {"model": (lambda ids: torch.zeros(*ids.shape, 4), lambda *_: torch.zeros(3))},
+        r"decode gave a tensor of shape \(3,\) for target_ids of shape \(1, 1\)",
+    ),
 }
 
 
