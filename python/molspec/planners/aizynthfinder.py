@@ -95,8 +95,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
         queries = [molecule.smiles for molecule in molecules]
         along = [molecule.smiles for molecule in cache_molecules or ()]
         results = self.expander.predict(queries, self._n_best, along)
-        for message in self.expander.unreported(queries, results):
-            self._logger.warning(message)
+        self.expander.report(queries, results, self._logger.warning)
         actions: list[RetroReaction] = []
         priors: list[float] = []
         for molecule, result in zip(molecules, results, strict=True):
@@ -140,8 +139,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
         for reactants in reaction.reactants:
             query = ".".join(molecule.smiles for molecule in reactants)
             (result,) = self.expander.predict([query], self._n_best)
-            for message in self.expander.unreported([query], [result]):
-                self._logger.warning(message)
+            self.expander.report([query], [result], self._logger.warning)
             found = [prediction.canonical for prediction in result.predictions]
             if any(product in (text or "").split(".") for text in found):
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -105,8 +105,10 @@ class Expander:
             for each in map(prepared.__getitem__, queries)
         ]
 
-    def unreported(self, queries: Iterable[str], results: Iterable[Result]) -> Iterator[str]:
-        """Why molecules have no reactions at all, each reason once, with its first molecule.
+    def report(
+        self, queries: Iterable[str], results: Iterable[Result], warn: Callable[[str], None]
+    ) -> None:
+        """Say why molecules have no reactions at all, each reason once, with its first molecule.
 
         Also what is decoded in place of a salt.
         """
@@ -119,7 +121,7 @@ class Expander:
                 reason = message = f"{query} is decoded as {result.query}, without counter-ions"
             if reason and reason not in self._reported:
                 self._reported.add(reason)
-                yield message
+                warn(message)
 
     def _answers(self, queries: Sequence[str], options: PredictOptions) -> list[Result]:
         """The model's own answers to different queries."""

@@ -47,8 +47,7 @@ class _Predicting:
     def _results(self, queries: Sequence[str], num_results: int) -> list[Result]:
         """The answers; a query that cannot be read has none, which Syntheseus cannot tell."""
         results = self.expander.predict(queries, num_results)
-        for message in self.expander.unreported(queries, results):
-            _log.warning(message)
+        self.expander.report(queries, results, _log.warning)
         return results
 
     def get_parameters(self) -> list[torch.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -77,9 +77,8 @@ class _Shared(Expander):
         self._progress.expansions += len(queries)
         return results
 
-    def unreported(self, queries: Iterable[str], results: Iterable[Result]) -> Iterator[str]:
-        """None: the plan says why, and a server's log has no molecules."""
-        return iter(())
+    def report(self, *_: object) -> None:
+        """Say nothing: the plan says why, and a server's log has no molecules."""
 
     async def _ask(self, queries: Sequence[str], n_best: int) -> list[Result]:
         config = self._service.config(self._worker, **{"n_best": n_best, **USABLE})
