@@ -97,44 +97,36 @@ def test_several_inputs_are_read_one_after_another(run: Run, loaded: Loaded) -> 
         assert told in run.err
 
 
-def test_a_job_names_its_dtype_and_resumes_in_it_alone(run: Run, loaded: Loaded) -> None:
-    command = "predict CO -o page.html"
+def test_a_job_resumes_with_the_settings_and_queries_of_its_answers(
+    run: Run, loaded: Loaded
+) -> None:
+    """Among them the dtype that it began in, if the model names another one by now."""
+    command, page = "predict CO -o page.html", Path("page.html")
     assert run(command) == 0
+    before = page.read_bytes()
     loaded["model"].runs_in = "int8"
-    assert run(command) == 2
-    assert "dtype is 'int8', but" in run.err
-    assert run(f"{command} --dtype float32") == 0
-    assert "nothing was left to do" in run.err
-    for flags, dtype in (("", "int8"), ("--dtype bfloat16", "bfloat16")):
-        assert run(f"{command} --overwrite {flags}") == 0
-        assert f"Answered by product, {dtype}," in Path("page.html").read_text()
-
-
-def test_resuming_with_other_settings_or_queries_is_refused(run: Run, loaded: Loaded) -> None:
-    command = "predict CO -o out.csv"
-    assert run(command) == 0
-    before = Path("out.csv").read_bytes()
     for flags, message in {
-        "-n 2": "-n is 2",
+        "": "dtype is 'int8', but",
+        "-n 2 --dtype float32": "-n is 2",
         "-m retro": "weights is '",
-        "--as-written": "--as-written is True",
+        "--as-written --dtype float32": "--as-written is True",
         "--dtype bfloat16": "--dtype is 'bfloat16'",
-        "-f tsv": "-f is 'tsv'",
+        "-f tsv --dtype float32": "-f is 'tsv'",
     }.items():
         assert run(f"{command} {flags}") == 2
         assert message in run.err
         assert "--overwrite" in run.err
-        assert Path("out.csv").read_bytes() == before
+        assert page.read_bytes() == before
     for flags in ("--batch-size 7", "--drafter none", "--drafter windows"):
-        assert run(f"{command} {flags}") == 0  # the answers are the same
+        assert run(f"{command} --dtype float32 {flags}") == 0  # the answers are the same
         assert "nothing was left to do" in run.err
     for size, status in ((8, 0), (7, 2)):
         assert run(f"predict CO --verification relaxed -o r.csv --batch-size {size}") == status
     assert "--batch-size is 7" in run.err
-    assert run("predict CN -o out.csv") == 2
+    assert run("predict CN --dtype float32 -o page.html") == 2
     assert "other queries" in run.err
-    assert run("predict CN -n 2 -o out.csv --overwrite") == 0
-    assert table("out.csv")[0]["query"] == "CN"
+    assert run("predict CN -n 2 -o page.html --overwrite") == 0
+    assert "Answered by product, int8," in page.read_text()
 
 
 def test_retro_decodes_a_part_of_a_query_and_says_so(run: Run) -> None:
