@@ -91,21 +91,18 @@ class TestWithSyntheseus:
             assert told in run.err
         assert {name: Path(name).read_text() for name in texts} == texts
 
-    def test_stock_names_are_shown_and_bad_entries_counted(self, run: Run) -> None:
-        write("stock.smi", "SMILES Name\nCCO ethanol, dry\n\nC( bad\nCN\n")
-        assert run("plan OCC --stock stock.smi --dtype int8") == 0
-        assert "in stock (ethanol, dry" in run.out
-        assert "stock.smi: 1 of 3 entries are not molecules to RDKit and are left out" in run.err
-        assert ", 'C('" in run.err
-
     def test_stocks_and_bonds_may_be_several(self, run: Run) -> None:
-        write("one.smi", "CC(=O)Cl x\n")
+        write("one.smi", "SMILES Name\nCC(=O)Cl x, dry\n\nC( bad\n")
         write("two.smi", "Nc1ccccc1 y\n")
         several = "--stock one.smi --stock two.smi --keep-bonds 0-1 --keep-bonds 1-2"
         assert run(f"plan CC(=O)Nc1ccccc1 {several} -f jsonl") == 0
         found = json.loads(run.out)
-        assert found["names"] == {"CC(=O)Cl": "x", "Nc1ccccc1": "y"}
+        assert found["names"] == {"CC(=O)Cl": "x, dry", "Nc1ccccc1": "y"}
         assert "keep bonds 0-1,1-2" in found["note"]
+        assert "one.smi, two.smi: 1 of 3 entries are not molecules to RDKit and are" in run.err
+        assert ", 'C('" in run.err
+        assert run("plan ClC(C)=O --stock one.smi") == 0
+        assert "in stock (x, dry" in run.out
 
     def test_outcomes_are_counted(self, run: Run) -> None:
         write("stock.csv", "cat_structure,sku\nCC(=O)Cl,a\nNc1ccccc1,b\n")

@@ -118,11 +118,15 @@ def test_a_stock_may_be_inchikeys(tmp_path: Path, name: str, text: str, called: 
     refused("match is 'tautomer': expected 'inchikey'", read_stock, tmp_path / name, "tautomer")
 
 
-def test_a_key_among_smiles_is_a_bad_entry(tmp_path: Path) -> None:
+def test_a_key_among_smiles_is_a_bad_entry(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.smi").write_text("CCO\nWETWJCDKMRHUPV-UHFFFAOYSA-N\nCl.NCCN\n")
     stock = read_stock(tmp_path / "a.smi")
     assert (stock.bad_entries, len(stock)) == (1, 3)
+    assert "a.smi: 1 of 3 entries are not molecules" in capfd.readouterr().err
     assert "NCCN" in read_stock(tmp_path / "a.smi", "inchikey")
+    assert not capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
