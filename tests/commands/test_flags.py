@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from pydantic import create_model
 
 from molspec.commands.command import Given, argument, command
-from molspec.commands.flags import ModelFlags
+from molspec.commands.flags import InputFlags, ModelFlags
 from molspec.common.fields import http_setting, setting
 from molspec.prediction.options import PredictOptions
 from tests.refusals import refused
@@ -24,21 +24,20 @@ def test_a_command_gets_the_flags_of_its_groups() -> None:
         *,
         model: ModelFlags,
         options: PredictOptions,
+        given: Annotated[dict[str, Any], Given(InputFlags, ("column", "keep_salts"))],
     ) -> None:
         """What it does."""
-        seen.append((name, count, model, options))
+        seen.append((name, count, model, options, given))
 
-    arguments = "it --count 2 --model a --model retro --n-best 5 --beam sbs --merge-duplicates"
-    assert CliRunner().invoke(tried_command, arguments.split()).exit_code == 0
-    assert CliRunner().invoke(tried_command, ["it"]).exit_code == 0
+    flags = "--model a --model retro --n-best 5 --beam sbs --merge-duplicates --column x"
+    for arguments, status in ((f"it --count 2 {flags}", 0), ("it", 0), ("it --id-column x", 2)):
+        assert CliRunner().invoke(tried_command, arguments.split()).exit_code == status
     assert seen == [
         (
-            "it",
-            2,
-            ModelFlags("a+retro"),
-            PredictOptions(n_best=5, beam="sbs", merge_duplicates=True),
+            *("it", 2, ModelFlags("a+retro")),
+            *(PredictOptions(n_best=5, beam="sbs", merge_duplicates=True), {"column": "x"}),
         ),
-        ("it", 1, ModelFlags(), PredictOptions()),
+        ("it", 1, ModelFlags(), PredictOptions(), {}),
     ]
     shown = CliRunner().invoke(tried_command, ["--help"]).stdout
     for expected in ("What it does.", "--count", "--n-best", "--model", "A name."):
@@ -92,18 +91,3 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_docstring_describes_every_option() -> None:
     for option in fields(PredictOptions):
         assert f"    {option.name}: {option.metadata['help']}" in (PredictOptions.__doc__ or "")
-
-
-def test_only_given_flags_are_passed_on() -> None:
-    seen = []
-
-    @command
-    def app(
-        *, given: Annotated[dict[str, Any], Given(PredictOptions, ("n_best", "drop_invalid"))]
-    ) -> None:
-        seen.append(given)
-
-    for arguments in ([], ["-n", "2"], ["--drop-invalid"]):
-        assert CliRunner().invoke(app, arguments).exit_code == 0
-    assert seen == [{}, {"n_best": 2}, {"drop_invalid": True}]
-    assert CliRunner().invoke(app, ["--beam", "sbs"]).exit_code == 2
