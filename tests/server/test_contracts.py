@@ -20,28 +20,26 @@ def expected(served: Service, name: str, query: str, n_best: int) -> tuple[list[
     return [answer.smiles for answer in answers], [answer.log_prob for answer in answers]
 
 
-def test_chemformer_answers_a_request_of_aizynthfinder(
-    client: httpx.Client, served: Service
+@pytest.mark.parametrize(
+    ("params", "model", "n_best"),
+    [
+        ({"n_beams": 4}, "retro", 4),  # of AiZynthFinder's ChemformerBasedExpansionStrategy
+        ({"n_predictions": 3, "model": "other"}, "other", 3),  # of newer clients
+        ({}, "retro", 10),
+    ],
+)
+def test_chemformer_answers_its_clients(
+    client: httpx.Client, served: Service, params: dict[str, Any], model: str, n_best: int
 ) -> None:
-    """Of its ChemformerBasedExpansionStrategy."""
     smiles = ["CCO", "C(", "CC(=O)O"]
-    items = client.post("/chemformer-api/predict", json=smiles, params={"n_beams": 4}).json()
-    assert [item["input"] for item in items] == ["CCO", "C(", "CC(=O)O"]
+    items = client.post("/chemformer-api/predict", json=smiles, params=params).json()
+    assert [item["input"] for item in items] == smiles
     for item in (items[0], items[2]):
-        assert (item["output"], item["lhs"]) == expected(served, "retro", item["input"], 4)
-    # The strategy computes a softmax of these sums of log-probs.
-    weights = [math.exp(value) for value in items[0]["lhs"]]
-    assert all(0 < weight < 1 for weight in weights)
+        assert (item["output"], item["lhs"]) == expected(served, model, item["input"], n_best)
+    # AiZynthFinder computes a softmax of these sums of log-probs.
+    assert all(0 < math.exp(value) < 1 for value in items[0]["lhs"])
     assert (items[1]["output"], items[1]["lhs"]) == ([], [])
     assert items[1]["error"].startswith("not a molecule to RDKit")
-
-
-def test_chemformer_answers_newer_clients(client: httpx.Client, served: Service) -> None:
-    response = client.post("/chemformer-api/predict?n_predictions=3&model=other", json=["CCO"])
-    (item,) = response.json()
-    assert (item["output"], item["lhs"]) == expected(served, "other", "CCO", 3)
-    default = client.post("/chemformer-api/predict", json=["CCO"]).json()
-    assert (default[0]["output"], default[0]["lhs"]) == expected(served, "retro", "CCO", 10)
 
 
 def test_chemformer_computes_likelihoods(client: httpx.Client, served: Service) -> None:
