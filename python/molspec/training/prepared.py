@@ -19,10 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor
 
-from molspec.checkpoints.files import check_format, load_weights, read_object
+from molspec.checkpoints.files import check_format, read_object
 from molspec.text import Vocabulary
 
 FORMAT, VERSION = "molspec-prepared", 1
@@ -225,8 +226,8 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _read_table(path: Path, vocab_size: int) -> EncodedPairs:
     damaged = f"{path.name} is damaged"
     try:
-        table = EncodedPairs(**load_weights(path))
-    except TypeError as error:
+        table = EncodedPairs(**load_file(path))
+    except (SafetensorError, TypeError) as error:
         raise ValueError(f"{damaged}: {error}") from error
     if len(table.source_lengths) != len(table.target_lengths):
         raise ValueError(f"{damaged}: it has more sources than targets, or fewer")
