@@ -12,13 +12,13 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        12_105,
+        12_070,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
-    "prediction": (9_160, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
-    "core": (6_965, ("decoding", "engine", "model", "common")),
+    "prediction": (9_095, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "core": (6_920, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 15_115, "tests": 29_335, "bench": 6_485}
+_OTHERS = {"csrc": 15_085, "tests": 28_090, "bench": 6_485}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 

@@ -24,7 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build/mutants"
-_SEARCHES = ("search", "drafting", "prediction")
+#: csrc/search also lays out the rows of modules without a cache.
+_SEARCHES = ("search", "drafting", "prediction", "laws", "engine", "drop_in")
 _PYTHON = (
     "checkpoints", "commands", "common", "drafting", "drop_in", "evaluation", "files", "model",
     "planners", "prediction", "server", "text", "training",
