@@ -129,7 +129,7 @@ def test_command_prints_its_result_once(together: tuple[Path, str]) -> None:
 
 def test_error_is_printed_once_and_ends_both_processes(together: tuple[Path, str]) -> None:
     output, printed = together
-    assert printed.count("batch_tokens is 9: expected at least") == 1
+    assert printed.count("--batch-tokens is 9: expected at least") == 1
     assert "lost the others" not in printed
     assert not (output / "mistaken").exists()
 
