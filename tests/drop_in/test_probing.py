@@ -92,7 +92,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             *("drop_invalid", "drop_unchanged", "drop_impossible"),
         )
     },
-    "augmentations": ({"augmentations": 2}, "augmentations is 2: expected 1"),
+    "augmentations": ({"augmentations": 0}, "augmentations is 0: expected 1, token ids"),
     "tokens": ({"tokens": ["C"] * 14}, "tokens has 14 strings"),
     "no list": ({"tokens": 5}, "tokens is a int"),
     "one string": ({"tokens": "C" * 15}, "tokens is a str"),

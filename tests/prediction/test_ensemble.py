@@ -40,7 +40,7 @@ def model() -> Model:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("members")
     for name, checkpoint in zip("abc", MEMBERS, strict=True):
-        checkpoints.write(replace(checkpoint, task="product"), folder / name)
+        checkpoints.write(replace(checkpoint, card=name, task="product"), folder / name)
     return [str(folder / name) for name in "abc"]
 
 
@@ -116,9 +116,11 @@ def test_a_query_is_as_long_as_the_shortest_member_reads() -> None:
 
 def test_a_list_or_a_joined_name_is_an_ensemble(folders: list[str]) -> None:
     models = [molspec.load(folders), molspec.load("+".join(folders))]
-    assert [each.member_count for each in (*models, molspec.load(folders[:1]))] == [3, 3, 1]
+    one = molspec.load(folders[:1])
+    assert [each.member_count for each in (*models, one)] == [3, 3, 1]
     assert models[0].identity == models[1].identity
     assert repr(models[0]).startswith("<Model product: 3 averaged, 0.1 million parameters")
+    assert (one.card, models[0].card) == ("a", None)
     assert list(models[0].predict(SHORT)) == list(models[1].predict(SHORT))
 
 

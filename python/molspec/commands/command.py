@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +15,9 @@ import click
 
 from molspec.common.console import UsageError, one_line_errors
 from molspec.common.fields import checked, choices, hints
+
+#: What a setting is, in an error. What is said of a file with an option's name is another text.
+_VALUE = re.compile(r"['\"\[({.\d-]|(True|False|None|inf|nan|a model of)\b")
 
 
 def argument(help: str, default: Any = MISSING, *, metavar: str = "") -> Any:  # noqa: A002
@@ -63,12 +67,12 @@ class Command(click.Command):
         try:
             yield
         except (UsageError, ValueError) as error:
-            name, _, rest = str(error).partition(" ")
+            name, verb, rest = str(error).partition(" is ")
             typed = [word.partition("=")[0] for word in words]
-            for each in self.params:
+            for each in self.params if _VALUE.match(rest) else ():
                 if name in (each.name, *(flag.strip("-").replace("-", "_") for flag in each.opts)):
                     shown = next((word for word in typed if word in each.opts), name)
-                    raise UsageError(f"{shown} {rest}") from error
+                    raise UsageError(f"{shown}{verb}{rest}") from error
             raise UsageError(str(error)) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -47,11 +47,12 @@ from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, ch
 from molspec.text import is_text
 
 _NAMES = [name for name in OPTION_NAMES if name not in ("max_length", "target_prefix")]
-#: Options that must keep their default: they compare or respell molecules.
-_OF_MOLECULES = (
-    *("merge_duplicates", "canonical_queries", "augmentations"),
-    *("drop_invalid", "drop_unchanged", "drop_impossible"),
-)
+#: Options that compare or respell molecules, and the values that do neither.
+_OF_MOLECULES = {
+    "augmentations": (1,),
+    **dict.fromkeys(("merge_duplicates", "canonical_queries"), (None, False)),
+    **dict.fromkeys(("drop_invalid", "drop_unchanged", "drop_impossible"), (None, False)),
+}
 #: Drafts for PyTorch models, where every leaf of the tree is a row. On a CPU a row costs its whole
 #: length, so it gets few and likely ones; on other devices mainly calls cost time.
 _CPU_DRAFTS = TreeDraft(node_budget=32, min_probability=0.15)
@@ -258,10 +259,10 @@ def _open_drafter(
 
 def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> PredictOptions:
     check_names("decode", options, _NAMES)
-    for name in _OF_MOLECULES:
-        value, default = options.get(name), getattr(PredictOptions, name)
-        if value not in (None, False, default):
-            raise ValueError(f"{name} is {value!r}: expected {default}, token ids are no SMILES")
+    for name, accepted in _OF_MOLECULES.items():
+        if (value := options.get(name, accepted[-1])) not in accepted:
+            expected = f"expected {accepted[-1]}, token ids are not SMILES"
+            raise ValueError(f"{name} is {value!r}: {expected}")
     made = PredictOptions(max_length=max_length, **options)
     if isinstance(model, Engine):
         return made

@@ -52,6 +52,7 @@ class Model:
         members = (checkpoint, *others)
         self.member_count = len(members)
         self.vocabulary = checkpoint.vocabulary
+        self.card = None if others else checkpoint.card
         self.task = checkpoint.task
         self.canonical_queries = checkpoint.canonical_queries
         #: Whether targets are scored aligned by default. That also tries the canonical spelling.
