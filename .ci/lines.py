@@ -18,7 +18,7 @@ _BUDGETS = {
     "prediction": (9_095, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
     "core": (6_920, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 15_085, "tests": 28_090, "bench": 6_485}
+_OTHERS = {"csrc": 15_085, "tests": 28_095, "bench": 6_485}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 

@@ -327,3 +327,5 @@ def test_damaged_folders_are_refused(file: Path, tmp_path: Path) -> None:
     path.write_text(written)
     (folder / "train.safetensors").write_bytes(b"junk")
     refused(r"train\.safetensors is damaged", read, folder)
+    (folder / "vocabulary.json").write_text('{"tokens": 3}')
+    refused(r"vocabulary\.json: ", read, folder)

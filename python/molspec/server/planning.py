@@ -104,7 +104,7 @@ def make_router(service: Service) -> APIRouter:
         One target is searched for at a time; who leaves ends the search.
         """
         if not service.plans:
-            raise HTTPException(404, "planning needs a stock, a model of task retro, Syntheseus")
+            raise HTTPException(404, "planning needs a stock, a retro model and Syntheseus")
         if waiting >= _MOST_WAITING:
             raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):

@@ -177,7 +177,10 @@ def _read(folder: Path) -> Prepared:
         counted = description[split]
         if not isinstance(counted, dict) or not {"reactions", "pairs"} <= counted.keys():
             raise ValueError(f"{LAST} does not count the pairs of {split}")
-    tokens = Vocabulary.from_json(vocabulary)
+    try:
+        tokens = Vocabulary.from_json(vocabulary)
+    except ValueError as error:
+        raise ValueError(f"{_DESCRIBING[1]}: {error}") from error
     files = (folder / f"{split}.safetensors" for split in SPLITS)
     train, validation = (_read_table(file, tokens.size) for file in files)
     return Prepared(tokens, train, validation, description)
