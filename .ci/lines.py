@@ -12,13 +12,13 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        12_075,
+        12_450,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
-    "prediction": (9_095, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
-    "core": (6_920, ("decoding", "engine", "model", "common")),
+    "prediction": (9_240, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "core": (7_010, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 15_085, "tests": 28_095, "bench": 6_485}
+_OTHERS = {"csrc": 15_300, "tests": 28_500, "bench": 6_500}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 
