@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from molspec.training import Judge, PrepareOptions, preparation as module, prepare
+from molspec.training.prepared import read
 from tests.refusals import refused
 from tests.training.tiny import sample_reactions
 
@@ -96,7 +97,12 @@ def test_interrupted_commit_is_completed(
     assert contents(output) == unbroken
     run(files, output)  # is done already
     assert contents(output) == unbroken
-    refused("it exists already", run, files, output, seed=1)
+    refused("it exists already, prepared from other options: take", run, files, output, seed=1)
+    other = {**files, "files": [tmp_path / "files.smi"]}
+    other["files"][0].write_text(files["files"][0].read_text() + "\n")
+    refused("it exists already, prepared from other contents: take", run, other, output)
+    given = {**files, "vocabulary": read(output).vocabulary}
+    refused("it exists already, prepared from other vocabulary: take", run, given, output)
 
 
 def test_empty_folder_is_accepted_as_output(
@@ -113,10 +119,11 @@ def test_resuming_with_other_options_or_reactions_is_refused(
     files: dict[str, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output, changed = tmp_path / "out", tmp_path / "files.smi"
+    shutil.copy(files["files"][0], changed)
+    files = {**files, "files": [changed, *files["files"]]}  # of one name
     stop_early(files, output, monkeypatch)
     refused("options is .*'seed': 1.*holds a preparation with", run, files, output, seed=1)
     lines = files["files"][0].read_text().split("\n")
     for count in (3, 24):
         changed.write_text("\n".join([*lines[:count], "CCO>>CC=O", *lines[count + 1 :]][:24]))
-        other = {**files, "files": [changed]}
-        refused("^contents is .*holds a preparation with", run, other, output)
+        refused("^contents is .*holds a preparation with", run, files, output)

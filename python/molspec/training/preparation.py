@@ -88,16 +88,20 @@ def prepare(
         next(_read([file], options, needs_column=needs_column), None)
     names = {kind: [*map(printable, group)] for kind, group in groups.items()}
     decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
-    settings = {"task": options.task, "options": decisive, **names}
+    settings = {
+        "task": options.task,
+        "options": decisive,
+        **names,
+        # By place: several files may have one name.
+        "contents": [digest(Path(file)) for file, _ in every],
+        "vocabulary": "of the files" if vocabulary is None else "of a model",
+    }
     if (done := _done(output, settings, vocabulary, judge)) is not None:
         return done
     # Other versions may make other pairs from the same reactions.
     versions = {"molspec": molspec.__version__, "rdkit": rdBase.rdkitVersion}
-    decided_by = {
-        "judge": None if judge is None else judge.name,
-        "contents": {printable(file): digest(Path(file)) for file, _ in every},
-    }
-    progress = Stages(output, {**versions, **settings, **decided_by})
+    judged_by = None if judge is None else judge.name
+    progress = Stages(output, {**versions, **settings, "judge": judged_by})
     excluded = _products(progress, exclude, options)
     made = Sieve(options.max_tokens, excluded)
     for name, group, words, share in (
@@ -147,19 +151,20 @@ def _done(
     """
     # An early kill leaves an empty folder.
     begun = (output / "unfinished").is_dir() or (output.is_dir() and not any(output.iterdir()))
+    others = ""
     if (output / folder_format.LAST).is_file():
         done = folder_format.read(output)
         judged_by = done.description.get("judge", {}).get("name")
-        if (
-            all(done.description.get(name) == value for name, value in settings.items())
-            and judged_by == (judge and judge.name)
-            and vocabulary in (None, done.vocabulary)
-        ):
+        same = {name: done.description.get(name) == value for name, value in settings.items()}
+        same["judge"] = judged_by == (judge and judge.name)
+        same["vocabulary"] &= vocabulary in (None, done.vocabulary)
+        if all(same.values()):
             shutil.rmtree(output / "unfinished", ignore_errors=True)
             return done
+        others = f", prepared from other {', '.join(name for name in same if not same[name])}"
     elif begun or not output.exists():
         return None
-    raise ValueError(f"output is {output}: it exists already")
+    raise ValueError(f"output is {output}: it exists already{others}: take another folder")
 
 
 def _products(
