@@ -6,7 +6,8 @@
         --journal planning.jsonl --markdown docs/benchmarks/planning.md \
         --svg docs/benchmarks/planning.svg
 
-The planner is Syntheseus' Retro* with its own settings; a search ends with its first route. Every
+The planner is Syntheseus' Retro* with its own settings, or, for an engine such as "molspec int8,
+0.2 nats", with molspec's value function HeavyAtomCost. A search ends with its first route. Every
 engine runs in its own process, with one thread and the model of peers.py. The engines take turns at
 each target; targets are in a fixed shuffled order. Time is the processor time of the engine's
 process, planner and model together, which other processes affect little. Nothing is cached from one
@@ -39,6 +40,7 @@ from processes import JsonProcess
 _WORKER = Path(__file__).parent / "peering" / "searching.py"
 #: Engines by default, with a setting each.
 ENGINES = (
+    "molspec int8, 0.2 nats",
     "molspec int8",
     "molspec bfloat16",
     "molspec float32",
@@ -82,7 +84,9 @@ class TargetSet:
 
 def searcher(engine: str, flags: argparse.Namespace) -> JsonProcess:
     """An engine's process, which searches on request."""
+    engine, comma, value = engine.partition(", ")
     name, _, setting = engine.rpartition(" ")
+    setting += comma + value
     values = (flags.folder, name, setting, flags.n_best, int(flags.any_reaction))
     return JsonProcess(sys.executable, _WORKER, *map(str, values))
 

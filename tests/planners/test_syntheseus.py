@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -18,6 +18,7 @@ pytest.importorskip("syntheseus", reason="Syntheseus is not installed: nox -s sy
 
 from syntheseus import Bag, Molecule
 from syntheseus.cli import search
+from syntheseus.search.node_evaluation import common
 
 from molspec import PredictOptions
 from molspec.files import Query
@@ -25,7 +26,7 @@ from molspec.planners.expander import Expander
 from molspec.planners.routes import SearchLimits
 from molspec.planners.search import ALGORITHMS
 from molspec.planners.stock import read_stock
-from molspec.planners.syntheseus import BackwardModel, ForwardModel
+from molspec.planners.syntheseus import BackwardModel, ForwardModel, HeavyAtomCost
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS, planner
@@ -192,6 +193,24 @@ def test_routes_do_not_depend_on_cache_or_batch(
             assert stock.keys() >= set(route.leaves)
 
 
+def test_estimated_costs_lead_to_a_first_route_sooner(
+    retro: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not to other ones at the end: after the first route bounds decide."""
+    cache, found = AnswerCache(), []
+    for routes in (1, 2):
+        for nats in (0.2, 0.0):
+            monkeypatch.setattr(HeavyAtomCost.__init__, "__defaults__", (nats,))
+            limits = {"routes": routes, "seconds": math.inf, "expansions": 48}
+            plan = planner(Expander(retro, cache=cache), read_stock(STOCK), **limits).plan
+            found.append([plan(Query(target)) for target in TARGETS])
+    first, plainly, ends, plain_ends = found
+    saved = [b.expansions - a.expansions for a, b in zip(first, plainly, strict=True)]
+    assert min(saved) >= 0 < sum(saved)
+    best = [[plan.routes[:1] for plan in plans] for plans in (ends, plain_ends)]
+    assert best[0] == best[1]
+
+
 _SEARCHES = """
 import math, sys
 from pathlib import Path
@@ -251,10 +270,16 @@ class Models(Enum):
 class Search(search.SearchConfig):
     model_class: Models = Models.molspec
     model_dir: str = "retro"
+    retro_star_config: search.RetroStarConfig = field(
+        default_factory=lambda: search.RetroStarConfig(10, "HeavyAtomCost", {"nats": 0.2})
+    )
 
 
-def test_a_search_of_syntheseus_solves_targets_and_saves_graphs(tmp_path: Path) -> None:
-    """Another process reads the graphs."""
+def test_a_search_of_syntheseus_solves_targets_and_saves_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a value function of molspec's; another process reads the graphs."""
+    monkeypatch.setattr(common, "HeavyAtomCost", HeavyAtomCost, raising=False)
     targets = tmp_path / "targets.smi"
     targets.write_text("\n".join(TARGETS[1::2]))
     search.main(

@@ -143,9 +143,14 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of engines must not mix with the replies
     DisableLog("rdApp.*")  # messages about answers that are not molecules
+    setting, _, value = setting.partition(", ")
     model = model_of(Path(folder), name, setting, int(n_best))
     seconds = timed(model)
     config = search_algorithm_config_to_kwargs(OmegaConf.structured(SearchAlgorithmConfig()))
+    if value:
+        from molspec.planners.syntheseus import HeavyAtomCost
+
+        config["value_function"] = HeavyAtomCost(float(value.removesuffix(" nats")))
 
     @cache
     def search_of(stock: str) -> Search:

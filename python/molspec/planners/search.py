@@ -25,7 +25,7 @@ from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_
 from molspec.planners.racemates import with_racemates
 from molspec.planners.routes import Plan, Route, SearchLimits, Step
 from molspec.planners.stock import Stock
-from molspec.planners.syntheseus import BackwardModel
+from molspec.planners.syntheseus import BackwardModel, HeavyAtomCost
 from molspec.prediction.results import ALL_DROPPED
 from molspec.text import canonical_query, canonicalise
 
@@ -105,6 +105,27 @@ class _Search:
 
 
 class _RetroStar(_Search, RetroStarSearch):
+    """Retro* that estimates what molecules cost until the first route, and then bounds it by 0.
+
+    So estimates lead to a route soon, and bounds tell which better ones there can be.
+    """
+
+    def begin(self, limits: SearchLimits) -> None:
+        self.value_function = HeavyAtomCost()
+        super().begin(limits)
+
+    def set_node_values(self, nodes: Iterable[Any], graph: Any) -> list[Any]:
+        changed = super().set_node_values(nodes, graph)
+        if not (graph.root_node.has_solution and self.value_function.nats):
+            return changed
+        self.value_function.nats = 0.0
+        every = list(graph.nodes())
+        for node in every:
+            if "reaction_number_estimate" in node.data:
+                node.data["reaction_number_estimate"] = 0.0
+        updated = {*changed, *self._run_retro_star_updates(every, graph)}
+        return sorted(updated, key=lambda node: node.data["number"])
+
     def visit_node(self, node: Any, graph: Any) -> Any:
         """Expand the node, unless no route through a remaining node is probable enough.
 
@@ -147,7 +168,7 @@ class _Inventory(BaseMolInventory):
 
 
 #: Syntheseus' Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, with
-#: its settings but for the steps in a row.
+#: its settings but for the steps in a row and the value function of Retro*.
 _ALGORITHMS = {
     "retro-star": (_RetroStar, SearchAlgorithmClass.retro_star),
     "mcts": (_Mcts, SearchAlgorithmClass.mcts),

@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 import torch
 from syntheseus import BackwardReactionModel, Bag, ForwardReactionModel, Molecule
 from syntheseus.interface.reaction import Reaction, ReactionMetaData, SingleProductReaction
+from syntheseus.search.node_evaluation.base import NoCacheNodeEvaluator
 
 from molspec.common.task import Task
 from molspec.planners.expander import Expander
 from molspec.prediction.results import Result
+from molspec.text.tokens import element_counts
 
 _log = logging.getLogger("molspec")
 #: Arguments of the models here that `Expander.load` takes; others are Syntheseus' own.
@@ -119,6 +121,22 @@ class ForwardModel(_Predicting, ForwardReactionModel):
             ]
             for reactants, result in zip(inputs, results, strict=True)
         ]
+
+
+class HeavyAtomCost(NoCacheNodeEvaluator[Any]):
+    """A value function of Retro*: what it costs to make a molecule, in nats for each heavy atom.
+
+    With 0 it is a lower bound, and the first route the likeliest one; with more, first routes come
+    sooner. 0.1 and 0.2 nats were measured (docs/benchmarks/planning-choices.md).
+    """
+
+    def __init__(self, nats: float = 0.2) -> None:
+        super().__init__()
+        self.nats = nats
+
+    def _evaluate_nodes(self, nodes: Sequence[Any], graph: Any = None) -> list[float]:
+        counts = [element_counts(node.mol.smiles) for node in nodes]
+        return [self.nats * (each.total() - each["H"]) for each in counts]
 
 
 def _answers(result: Result) -> Iterator[tuple[Bag[Molecule], ReactionMetaData]]:
