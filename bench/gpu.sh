@@ -3,7 +3,7 @@
 #
 # usage: bench/gpu.sh first [FOLDER]             checks every kernel and the laws, then measures
 #        bench/gpu.sh second [FOLDER] [PART...]  repeats failed parts; profiler, sanitizers, more
-#        bench/gpu.sh parts FOLDER PART...       parts alone, such as "cluster" or "racecheck:small"
+#        bench/gpu.sh parts FOLDER PART...       parts alone, such as "real" or "racecheck:small"
 # FOLDER, build/gpu if not given, gets three files:
 #   summary.txt     a line for each part, ok or FAIL with the first wrong element, and a verdict
 #   results.jsonl   a line for each result, written at once

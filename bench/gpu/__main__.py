@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,8 +36,6 @@ _PARTS: dict[str, Part] = {
         for check in (checks.engine, checks.wide, checks.places)
         for dtype in DTYPES
     },
-    "cluster": checks.cluster,
-    "small-cluster": lambda place: checks.cluster(replace(place, few=True)),
     "greedy-rounds": partial(rounds.device_rounds, searches=rounds.GREEDY),
     "beam-rounds": partial(rounds.device_rounds, searches=rounds.BEAMS),
     "host-rounds": rounds.host_rounds,
@@ -55,7 +52,6 @@ _PARTS: dict[str, Part] = {
     "host": host.run,
     "kernels": kernels.run,
     "one-round": kernels.one_round,
-    "cluster-round": kernels.cluster_round,
 }
 
 

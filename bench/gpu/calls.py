@@ -27,14 +27,14 @@ HERE = Path(__file__).parent
 #: another number.
 _SLOWER = 20
 _KINDS, _DTYPES = ("engine", "wide", "places"), ("float32", "bfloat16")
-_CHECKS = ("dense", *(f"{kind}-{dtype}" for kind in _KINDS for dtype in _DTYPES), "cluster")
+_CHECKS = ("dense", *(f"{kind}-{dtype}" for kind in _KINDS for dtype in _DTYPES))
 #: Apart: a device gives processes turns of a millisecond or two, and rounds wait for each other.
 _SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")
 #: Seconds of a part, of one under a tool, and of those that need other ones.
 _LIMIT, _LIMIT_UNDER_A_TOOL = 45, 100
 _LIMITS = {"probe": 30, "laws-bfloat16": 40, "laws-float32": 40, "real": 80, "host": 20,
            "kernels": 30, "times-more": 90, "processes": 60, "synccheck:small": 60}  # fmt: skip
-_KERNELS = "regex:linear|attention|cluster_step|propose_tree|extend_beams|log_softmax|verify"
+_KERNELS = "regex:linear|attention|propose_tree|extend_beams|log_softmax|verify"
 #: For our kernels alone; torch's memory is not cached then.
 _SANITIZER = (
     "compute-sanitizer --report-api-errors no --kernel-regex kns=molspec --error-exitcode 1"

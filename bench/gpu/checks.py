@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from compare import all_equal, compared, joined
-from place import DTYPES, Place, Row, cluster_step
+from place import DTYPES, Place, Row
 from tests import reference
 from tests.engine.models import CONVENTIONS, random_weights, spec_of
 from tests.engine.trees import Batch, random_batch
@@ -127,28 +127,6 @@ def places(place: Place, dtype: str) -> Iterator[Row]:
         found = [on_device(batch, place)[target] for batch, target in batches]
         expected = joined([found[0]] * len(found))
         yield compared(f"one row in {len(rows)} {what}, {dtype}", joined(found), expected)
-
-
-def cluster(place: Place) -> Iterator[Row]:
-    """A step by clusters against the same one without, of few rows and of many: the same bits."""
-    changes: tuple[dict[str, Any], ...] = (
-        {},
-        {"feed_forward": 1024},
-        {"norm": "pre", "norm_kind": "rms", "positions": "relative", "gated": True},
-        {"final_norm": False, "positions": "none", "rotary_columns": 16, "activation": "gelu"},
-        {"embedding_norm": True, "target_vocab_size": 81, "source_vocab_size": 81},
-    )
-    shapes = (([40], 9), ([40, 7, 20, 33, 5], 70), ([33, 66, 5] * 40, 512))
-    for change in changes[: 1 if place.few else None]:
-        spec = replace(_BUNDLED, **change)
-        packed = pack(spec, random_weights(spec), DTYPES["bfloat16"])
-        for lengths, count in shapes[: 1 if place.few else None]:
-            batch = random_batch(packed, lengths, count, seed=count)
-            expected = on_device(batch, place)
-            with cluster_step():
-                found = on_device(batch, place)
-            what = f"cluster step, {change}, {count} nodes of {len(lengths)} queries"
-            yield compared(what, found, expected)
 
 
 def _among(packed: PackedModel, before: int, seed: int) -> tuple[Batch, int]:

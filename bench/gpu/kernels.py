@@ -7,7 +7,7 @@ from typing import Any
 
 import subject
 import torch
-from place import Place, Row, cluster_step
+from place import Place, Row
 from torch.profiler import ProfilerActivity, profile
 
 from molspec.prediction.model import Model
@@ -80,9 +80,3 @@ def one_round(place: Place) -> Iterator[Row]:
         if cudart is not None:
             cudart.cudaProfilerStop()
         yield {"model": name, **options, "calls": calls}
-
-
-def cluster_round(place: Place) -> Iterator[Row]:
-    """The same with the kernel of clusters."""
-    with cluster_step():
-        yield from one_round(place)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,6 @@ from molspec.engine.cuda.graphs import Graphs
 from molspec.prediction.model import Model
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-#: Lets `decoder_step` be a kernel of clusters where that fits.
-CLUSTER_STEP = "MOLSPEC_CLUSTER_STEP"
 #: A line of the results.
 Row = dict[str, Any]
 
@@ -104,16 +100,6 @@ class Place:
         """Wait until all queued work is done."""
         if self.device == "cuda":
             torch.cuda.synchronize()
-
-
-@contextmanager
-def cluster_step() -> Iterator[None]:
-    """Set the switch of the kernel of clusters."""
-    os.environ[CLUSTER_STEP] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[CLUSTER_STEP]
 
 
 #: A part: yields its rows; a row with "ok": False fails it.

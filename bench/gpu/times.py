@@ -10,7 +10,7 @@ import subject
 import torch
 from bench.campaigns.plain_transformer import PlainTransformer, WithCache, WithoutCache, greedy
 from clock import queued_microseconds, spin, wall_seconds
-from place import DTYPES, Place, Row, cluster_step
+from place import DTYPES, Place, Row
 from real import PLAIN, TREE, Case, cases, exact, standard
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -49,11 +49,6 @@ def _steps(
                 replay = partial(caches.graphs.run, size, partial(caches.launch_step, size))
                 row["microseconds_of_a_replay"] = queued_microseconds(place, replay, 100)
         yield row
-
-
-def _by_clusters(rows: Iterator[Row]) -> Iterator[Row]:
-    with cluster_step():
-        yield from rows
 
 
 def _baselines(place: Place, dtype: str, sizes: tuple[int, ...]) -> Iterator[Row]:
@@ -115,7 +110,6 @@ def run(place: Place) -> Iterator[Row]:
         {
             "steps": _steps(place, "bfloat16", product),
             "steps of many": of_many(),
-            "steps by clusters": _by_clusters(of_many()),
             "baselines": _baselines(place, "bfloat16", (1, 32)),
         },
     )

@@ -1,7 +1,6 @@
 // encode and decoder_step as sequences of kernels. They neither allocate nor wait, and the host's
 // part does not depend on the data, so a call can be captured in a graph and replayed.
 
-#include "cuda/engine/cluster_step.h"
 #include "cuda/engine/engine.h"
 #include "cuda/engine/layers.h"
 #include "cuda/launch.h"
@@ -64,10 +63,6 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
          problem.memories, NodeLimits(problem), work.rows, work.status);
 
   Layers layers(model, work, problem.node_count, stream);
-  if (takes_cluster_step(problem)) {
-    cluster_step(problem, work, stream);
-    return layers.log_softmax(problem.log_probs);
-  }
   LayerCache self{problem.kv_cache, model.block_stride()};
   // Only `attend` uses the memory's cache, and it does not write.
   LayerCache memory{const_cast<float*>(problem.memory_cache), model.block_stride()};
@@ -84,8 +79,7 @@ void decoder_step(const DecoderStepProblem& problem, cudaStream_t stream) {
     layers.apply_pending();
     layers.keep_hidden(problem.hidden_states);
   }
-  layers.logits();
-  layers.log_softmax(problem.log_probs);
+  layers.log_probs(problem.log_probs);
 }
 
 Fault read_fault(const uint8_t* workspace, cudaStream_t stream) {

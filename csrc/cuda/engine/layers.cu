@@ -210,18 +210,16 @@ void Layers::keep_hidden(float* out) const {
          work_.rows, work_.hidden, model_.d_stride(), static_cast<int>(model_.d_model), out);
 }
 
-void Layers::logits() const {
-  launch_linear(problem(model_.output, {pending_, work_.hidden, model_.d_stride()}, work_.projected,
-                        model_.logits_stride()));
-}
-
-void Layers::log_softmax(float* out) const {
+void Layers::log_probs(float* out) const {
+  const int64_t stride = model_.logits_stride();
+  launch_linear(
+      problem(model_.output, {pending_, work_.hidden, model_.d_stride()}, work_.projected, stride));
   const LogSoftmaxProblem problem{work_.status,
                                   work_.rows,
                                   static_cast<int>(rows_),
                                   static_cast<int>(model_.target_vocab_size),
                                   work_.projected,
-                                  model_.logits_stride(),
+                                  stride,
                                   out};
   launch("log_softmax", log_softmax_kernel, row_blocks(rows_), kRowThreads, stream_, problem);
 }

@@ -36,10 +36,8 @@ class Layers {
   void store_memory(const Attention& cross_attention, const LayerCache& cache);
   // hidden, in rows of the slots; [slot, d_model]
   void keep_hidden(float* out) const;
-  // Into work.projected.
-  void logits() const;
-  // Of work.projected; [rows, target_vocab_size]
-  void log_softmax(float* out) const;
+  // [rows, target_vocab_size]
+  void log_probs(float* out) const;
 
  private:
   LinearProblem problem(const Linear& linear, const NormInput& in, float* out,

@@ -101,19 +101,6 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   });
 }
 
-// Turns columns `pair` and half + pair of a head's query and of its key, whose columns are a block
-// of positions apart.
-inline __device__ void turn(const float* cosines, int half, int pair, float* query, float* key) {
-  const float cosine = cosines[pair], sine = cosines[half + pair];
-  const auto both = [&](float* left, float* right) {
-    const float x = *left, y = *right;
-    *left = fmaf(x, cosine, -(y * sine));
-    *right = fmaf(y, cosine, x * sine);
-  };
-  both(query + pair, query + half + pair);
-  both(key + pair * kBlockPositions, key + (half + pair) * kBlockPositions);
-}
-
 struct RotationProblem {
   const Status* status;
   const Row* rows;
@@ -137,9 +124,16 @@ inline __global__ void rotate_kernel(RotationProblem problem) {
   float* keys = problem.cache.base + of.slot / kBlockPositions * problem.cache.block_stride +
                 of.slot % kBlockPositions;
   for (int pair = threadIdx.x; pair < problem.head_count * half; pair += blockDim.x) {
-    const int head = pair / half * problem.head_stride;
-    turn(cosines, half, pair % half, problem.query + row * problem.query_stride + head,
-         keys + head * kBlockPositions);
+    const int column = pair / half * problem.head_stride + pair % half;
+    const float cosine = cosines[pair % half], sine = cosines[half + pair % half];
+    const auto turn = [&](float* left, float* right) {
+      const float x = *left, y = *right;
+      *left = fmaf(x, cosine, -(y * sine));
+      *right = fmaf(y, cosine, x * sine);
+    };
+    float* query = problem.query + row * problem.query_stride + column;
+    turn(query, query + half);
+    turn(keys + column * kBlockPositions, keys + (column + half) * kBlockPositions);
   }
 }
 

@@ -1,10 +1,10 @@
 // Emulates in plain C++ the part of CUDA that the kernels and launchers of csrc/cuda use, with one
-// fiber for each thread. Blocks run one after the other, those of a cluster together. Their threads
-// run in random order between barriers, and some warps far ahead of others, so code that lacks a
-// barrier fails here as it may on a GPU.
+// fiber for each thread. Blocks run one after the other. Their threads run in random order between
+// barriers, and some warps far ahead of others, so code that lacks a barrier fails here as it may
+// on a GPU.
 //
 // A barrier that not every thread reaches is an error. A warp always has all its lanes. Time,
-// caches, alignment and two blocks at once are not emulated, except those of a cluster.
+// caches, alignment and two blocks at once are not emulated.
 
 #pragma once
 
@@ -12,13 +12,11 @@
 #include <ucontext.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -29,7 +27,6 @@
 #define __host__
 #define __launch_bounds__(...)
 #define __shared__ static
-#define __grid_constant__
 
 struct dim3 {
   unsigned x, y, z;
@@ -47,9 +44,6 @@ struct alignas(8) int2 {
 struct alignas(16) int4 {
   int x, y, z, w;
 };
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
 using std::isfinite;
 using std::isnan;
 using std::max;
@@ -62,9 +56,9 @@ namespace emulation {
 
 constexpr int kWarp = 32;
 
-// A barrier of `size` fibers, the first of which is `first`. A turn ends when all have arrived.
+// A barrier of `size` fibers, the first of which is `first`.
 struct Barrier {
-  int first = 0, size = 0, arrived = 0, turn = 0;
+  int first = 0, size = 0, arrived = 0;
 };
 
 struct Fiber {
@@ -74,8 +68,6 @@ struct Fiber {
   bool entered = false, done = false;  // entered: can be resumed, also for the next block
   int barriers = 0;                    // __syncthreads passed
   int exchanges = 0;                   // warp exchanges passed
-  int turn = 0;                        // of the cluster's barrier, when this fiber arrived
-  bool skips = false;                  // that barrier
   const Barrier* waits_for = nullptr;
 };
 
@@ -89,16 +81,12 @@ struct Machine {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   std::vector<int> ready;
-  std::vector<Barrier> barriers;  // of the blocks that run together: one, or a cluster
-  Barrier cluster_barrier;
-  int block_threads = 0, cluster = 1, first_block = 0;
-  std::vector<std::vector<uint64_t>> shared;  // of those blocks: of the size that the launch gives
+  Barrier barrier;
   jmp_buf scheduler;
   int current = 0;
   std::mt19937 order{1};
   int skipped_barrier = -1;  // index of the barrier that every block skips; -1: none
   int multiprocessors = 132;
-  std::map<const void*, size_t> most_shared;  // of kernels that may be given more than 48 KB
 };
 inline Machine machine;
 
@@ -119,9 +107,7 @@ __attribute__((noinline)) inline void enter() {
 
 __attribute__((noinline)) inline void resume(int index) {
   machine.current = index;
-  threadIdx = dim3(static_cast<unsigned>(index % machine.block_threads), 0, 0);
-  const auto block = static_cast<unsigned>(machine.first_block + index / machine.block_threads);
-  blockIdx = dim3(block % gridDim.x, block / gridDim.x, 0);
+  threadIdx = dim3(static_cast<unsigned>(index), 0, 0);
   Fiber& fiber = current();
   if (_setjmp(machine.scheduler)) return;
   if (fiber.entered) _longjmp(fiber.resume_point, 1);
@@ -141,27 +127,20 @@ void for_each_of(int first, int size, Use use) {
   }
 }
 
-// Returns the turn that ends when all have arrived.
-inline int arrive(Barrier& barrier) {
-  const int turn = barrier.turn;
-  if (++barrier.arrived < barrier.size) return turn;
+// Waits until all have arrived.
+inline void wait(Barrier& barrier) {
+  if (++barrier.arrived < barrier.size) {
+    current().waits_for = &barrier;
+    return yield();
+  }
   barrier.arrived = 0;
-  ++barrier.turn;
   for_each_of(barrier.first, barrier.size, [&](int i) {
     Fiber& fiber = *machine.fibers[static_cast<size_t>(i)];
     if (fiber.waits_for != &barrier) return;
     fiber.waits_for = nullptr;
     machine.ready.push_back(i);
   });
-  return turn;
 }
-
-inline void wait(const Barrier& barrier, int turn) {
-  if (barrier.turn != turn) return;
-  current().waits_for = &barrier;
-  yield();
-}
-inline void wait(Barrier& barrier) { wait(barrier, arrive(barrier)); }
 
 inline void prepare(int threads) {
   constexpr size_t kStack = 64 * 1024;
@@ -185,13 +164,10 @@ inline void prepare(int threads) {
     fiber.entry.uc_link = nullptr;
     makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&enter), 0);
   });
-  machine.barriers.clear();
-  for (int i = 0; i < machine.cluster; ++i)
-    machine.barriers.push_back({i * machine.block_threads, machine.block_threads, 0, 0});
-  machine.cluster_barrier = {0, threads, 0, 0};
+  machine.barrier = {0, threads, 0};
   machine.warps.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
   for (size_t i = 0; i < machine.warps.size(); ++i)
-    machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0, 0};
+    machine.warps[i].barrier = {static_cast<int>(i) * kWarp, kWarp, 0};
 }
 
 // Runs a block. Returns whether all its threads finished.
@@ -209,11 +185,6 @@ inline bool run_block(int threads) {
     done += machine.fibers[static_cast<size_t>(index)]->done;
   }
   return done == threads;
-}
-
-inline int block_of_cluster() { return machine.current / machine.block_threads; }
-inline uint8_t* shared_of(int rank) {
-  return reinterpret_cast<uint8_t*>(machine.shared[static_cast<size_t>(rank)].data());
 }
 
 inline Warp& current_warp() { return machine.warps[static_cast<size_t>(machine.current / kWarp)]; }
@@ -242,8 +213,7 @@ T exchange(T value, int from) {
 
 inline void __syncthreads() {
   if (emulation::current().barriers++ != emulation::machine.skipped_barrier)
-    emulation::wait(
-        emulation::machine.barriers[static_cast<size_t>(emulation::block_of_cluster())]);
+    emulation::wait(emulation::machine.barrier);
 }
 inline void __syncwarp() { emulation::wait(emulation::current_warp().barrier); }
 template <typename T>
@@ -347,20 +317,15 @@ using cudaStream_t = void*;
 using cudaGraphExec_t = void (*)();  // does the captured work
 enum cudaError_t { cudaSuccess, cudaErrorLaunchFailure };
 enum cudaMemcpyKind { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice };
-enum cudaLaunchAttributeID {
-  cudaLaunchAttributeProgrammaticStreamSerialization,
-  cudaLaunchAttributeClusterDimension
-};
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     int programmaticStreamSerializationAllowed;
-    dim3 clusterDim;
   } val;
 };
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
-  size_t dynamicSmemBytes = 0;
   cudaStream_t stream = nullptr;
   cudaLaunchAttribute* attrs = nullptr;
   unsigned numAttrs = 0;
@@ -390,20 +355,9 @@ inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-enum cudaDeviceAttr {
-  cudaDevAttrMultiProcessorCount,
-  cudaDevAttrComputeCapabilityMajor,
-  cudaDevAttrClusterLaunch,
-  cudaDevAttrMaxSharedMemoryPerBlockOptin
-};
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrComputeCapabilityMajor };
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = std::array{emulation::machine.multiprocessors, 9, 1, 227 << 10}[attribute];
-  return cudaSuccess;
-}
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
-template <typename Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int bytes) {
-  emulation::machine.most_shared[reinterpret_cast<const void*>(kernel)] = bytes;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? emulation::machine.multiprocessors : 9;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
@@ -415,23 +369,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   gridDim = config->gridDim;
   blockDim = config->blockDim;
   machine.kernel = [=] { kernel(arguments...); };
-  unsigned cluster = 1;
-  for (unsigned i = 0; i < config->numAttrs; ++i)
-    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
-      cluster = config->attrs[i].val.clusterDim.x;
-  machine.block_threads = static_cast<int>(blockDim.x);
-  machine.cluster = static_cast<int>(cluster);
-  const auto most = machine.most_shared.find(reinterpret_cast<const void*>(kernel));
-  if (config->dynamicSmemBytes > (most == machine.most_shared.end() ? 48 << 10 : most->second))
-    return cudaErrorLaunchFailure;
-  // Fresh memory is NaN, whatever its type.
-  machine.shared.assign(cluster, std::vector<uint64_t>(config->dynamicSmemBytes / 8 + 1, ~0ULL));
-  const unsigned groups = gridDim.x * gridDim.y / cluster;
-  const unsigned first = groups ? machine.order() % groups : 0;
-  for (unsigned i = 0; i < groups; ++i) {
-    machine.first_block = static_cast<int>((first + i) % groups * cluster);
-    if (!emulation::run_block(static_cast<int>(blockDim.x * cluster)))
-      return cudaErrorLaunchFailure;
+  const unsigned blocks = gridDim.x * gridDim.y;
+  const unsigned first = blocks ? machine.order() % blocks : 0;
+  for (unsigned i = 0; i < blocks; ++i) {
+    const unsigned index = (first + i) % blocks;
+    blockIdx = dim3(index % gridDim.x, index / gridDim.x, 0);
+    if (!emulation::run_block(static_cast<int>(blockDim.x))) return cudaErrorLaunchFailure;
   }
   return cudaSuccess;
 }

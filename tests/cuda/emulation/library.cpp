@@ -6,7 +6,6 @@
 
 #include "cuda/dense.cpp"
 #include "cuda/dense.cu"
-#include "cuda/engine/cluster_step.cu"
 #include "cuda/engine/engine.cpp"
 #include "cuda/engine/engine.cu"
 #include "cuda/engine/layers.cu"
