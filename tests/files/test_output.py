@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import RawIOBase
 from itertools import count, islice, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,23 @@ def test_finished_job_resumes_with_further_queries(tmp_path: Path, folder: Path,
     (tmp_path / "whole").mkdir()
     run(open_file(tmp_path / "whole", form))
     assert content(folder) == content(tmp_path / "whole")
+
+
+def test_an_answer_that_cannot_be_written_fails_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def render(answer: Answer, *rest: Any) -> str:
+        if answer.number == 3 and not answer.error:
+            raise RuntimeError("it has no plane")
+        return written(answer, *rest)
+
+    written = FORMATS["csv"].render
+    monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], render=render))
+    file = open_file(folder)
+    assert run(file) == [1, 2, 3, 4, 5]
+    assert (file.progress.failed, file.is_whole) == (2, True)
+    rows = (folder / "out.csv").read_text(encoding="utf-8").splitlines()
+    assert [each.endswith("RuntimeError: it has no plane") for each in rows[1:]] == [0, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("changed", [0, 2, 4])

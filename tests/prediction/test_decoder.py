@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from molspec import Decoder, PredictOptions, Result
+from molspec.prediction import decoder as decoder_module
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.refusals import refused
@@ -121,6 +122,45 @@ def test_invalid_options_are_refused(model: Model) -> None:
     refused("^max_length is 9999", decoder.submit, "CCO", PredictOptions(max_length=9999))
     assert decoder.live_count == 0
     refused("^aligned is True", Decoder(model, 2).submit, "CCO", aligned=True)
+
+
+class OddError(RuntimeError):
+    """An exception of a user that has no message."""
+
+    def __str__(self) -> str:
+        raise self
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(OddError(), "OddError"), (KeyError("a"), "KeyError: 'a'")]
+)
+@pytest.mark.parametrize("step", ["_spelt", "of", "_listed", "check_text", "Result"])
+def test_an_exception_at_any_step_ends_its_request_alone(
+    model: Model, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception, told: str
+) -> None:
+    """When it is read, has a wider beam's drafter made, its answers listed, scored or returned."""
+    requests = [(query, options) for query in tiny.QUERIES for options in OPTIONS]
+    expected = [predicted(model, (*request, None)) for request in requests]
+    bad, target = PredictOptions(n_best=9, drop_invalid=True, drafter="tree", max_length=9), None
+    if step == "check_text":
+        bad, target = PredictOptions(), "CCCN"
+    owner = decoder_module._Strategies if step == "of" else decoder_module
+    made, config = getattr(owner, step), model.decode_config(bad)
+
+    def fail(*given: Any, **options: Any) -> Any:
+        if given[1:] == (config, 2) if step == "of" else "CCCN" in given and not options:
+            raise error
+        return made(*given, **options)
+
+    monkeypatch.setattr(owner, step, fail)
+    decoder = Decoder(model, 5)
+    tickets = [decoder.submit(*request) for request in requests[:30]]
+    failing = decoder.submit("CCCN", bad, target=target, aligned=True if target else None)
+    tickets += [decoder.submit(*request) for request in requests[30:]]
+    found = dict(decoder.finish())
+    assert found[failing].error == told
+    assert [found[ticket] for ticket in tickets] == expected
+    assert len(decoder._free_rows) == 5
 
 
 def test_threads_may_share_a_decoder(model: Model) -> None:

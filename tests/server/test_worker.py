@@ -147,18 +147,24 @@ def test_a_failed_engine_is_restarted(
 def test_a_query_that_cannot_be_submitted_frees_its_rows(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All its queries fail at once, and later ones have the whole batch."""
+    """All its queries fail at once, those in progress do not, later ones have the whole batch."""
+    submit = Decoder.submit
 
-    def fail(*_: object, **__: object) -> None:
-        raise MemoryError
+    def fail(self: Decoder, query: str, *given: Any, **options: Any) -> int:
+        if query == "CCO":
+            raise MemoryError
+        return submit(self, query, *given, **options)
 
     async def send() -> list[Result]:
+        other = request(worker, ["C" * 20] * 9, BEAM)
+        worker.submit(other)
         for _ in range(4):
             with monkeypatch.context() as patch:
                 patch.setattr(Decoder, "submit", fail)
                 with pytest.raises(EngineError):
                     await ask(worker, ["CCO"] * 3)
-        return await ask(worker, ["CCO"])
+        return [*await collect_results(other), *await ask(worker, ["CCO"])]
 
-    assert asyncio.run(send()) == worker.model.predict(["CCO"], max_length=12)
+    expected = [*worker.model.predict_stream(["C" * 20] * 9, BEAM)]
+    assert asyncio.run(send()) == [*expected, *worker.model.predict(["CCO"], max_length=12)]
     assert (worker.unanswered_count, worker._scheduler.counted) == (0, 0)

@@ -35,6 +35,22 @@ class UsageError(Exception):
     """The command cannot be carried out as given."""
 
 
+def told(error: Exception, clear: tuple[type[Exception], ...] = ()) -> str:
+    """The message of an exception, behind its kind unless that is one of `clear`.
+
+    The kind alone if there is no message: an exception of a user may fail to make it.
+    """
+    try:
+        return str(error) if isinstance(error, clear) else f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether memory is lacking, which is no fault of the query that meets it."""
+    return isinstance(error, MemoryError) or bool(_NO_MEMORY.search(told(error)))
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the command with one line and a status for a user's error; others have a traceback."""
@@ -52,7 +68,7 @@ def one_line_errors() -> Iterator[None]:
         print_err(f"{named}{error.strerror or error}")
         raise SystemExit(2) from error
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+        if not lacks_memory(error):
             raise
         print_err(
             "there is not enough memory; a smaller --batch-size or fewer --processes need less; "

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from molspec._native import AdmittedTree, DraftTree, GuessModel, Sampler
+from molspec.common.console import told
 
 __all__ = ["DraftTree", "Drafter", "DrafterError", "EncoderDrafter", "Path"]
 
@@ -27,7 +28,7 @@ def failing(drafter: object, method: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DrafterError(
-            f"drafter {type(drafter).__name__} failed in {method}: {type(error).__name__}: {error}"
+            f"drafter {type(drafter).__name__} failed in {method}: {told(error)}"
         ) from error
 
 
@@ -64,7 +65,8 @@ class Path:
 
 def wants_hidden_states(drafter: object) -> bool:
     """Whether a drafter needs the model's last hidden states, which molspec's engines store."""
-    return bool(getattr(drafter, "wants_hidden_states", False))
+    with failing(drafter, "wants_hidden_states"):
+        return bool(getattr(drafter, "wants_hidden_states", False))
 
 
 @runtime_checkable

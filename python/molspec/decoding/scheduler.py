@@ -242,6 +242,8 @@ class Scheduler(Generic[AnswerT]):
         except StopIteration as end:
             del self._requests[request.ticket]
             return [(request.ticket, end.value)]
+        except Exception as error:
+            return [self._fail(request, error)]
         self._waiting.appendleft(request)
         return []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from molspec.common.task import Task
 from molspec.common.workers import DIED
@@ -47,6 +47,9 @@ class Answered(Protocol):
     def is_refused(self) -> bool:
         """Whether the query was refused."""
 
+    def failed(self, error: str) -> Any:
+        """The entry with an error in place of the result."""
+
 
 AnswerT = TypeVar("AnswerT", bound=Answered)
 
@@ -74,6 +77,10 @@ class Answer:
     def error(self) -> str | None:
         """Why there is no answer, otherwise None."""
         return self.query.error or self.result.error
+
+    def failed(self, error: str) -> Answer:
+        """The query with an error in place of the answer."""
+        return replace(self, result=replace(self.result, predictions=(), error=error))
 
     @property
     def is_refused(self) -> bool:

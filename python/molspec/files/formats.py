@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
+from molspec.common.console import lacks_memory, told
 from molspec.files import lines, report, sdf
 from molspec.files.answer import Answer, AnswerT, OutputContext
 
@@ -25,6 +26,16 @@ class Format(Generic[AnswerT]):
     foot: Callable[[OutputContext], str] = lambda context: ""
     check: Callable[[], None] = lambda: None
     has_columns: bool = False
+
+    def written(self, answer: AnswerT, context: OutputContext) -> tuple[AnswerT, str]:
+        """An answer and its text; of one that cannot be written, those of the error."""
+        try:
+            return answer, self.render(answer, context)
+        except Exception as error:
+            if lacks_memory(error):
+                raise
+            failed = answer.failed(told(error))
+            return failed, self.render(failed, context)
 
 
 def table(

@@ -199,7 +199,8 @@ class ResultFile(Generic[AnswerT]):
             if not end:
                 end = extend(stream, _encoded(self._form.head(self._context)), end)
             for answer in answers:
-                end = extend(stream, _encoded(self._form.render(answer, self._context)), end)
+                answer, text = self._form.written(answer, self._context)
+                end = extend(stream, _encoded(text), end)
                 self._queries.update(self._read.popleft())
                 self.progress = replace(
                     self.progress.after(answer), end=end, queries=self._queries.hexdigest()
@@ -248,7 +249,8 @@ class ResultStream(Generic[AnswerT]):
         with open(to, "wb", buffering=0, closefd=not standard) as stream:
             write_whole(stream, _encoded(self._form.head(self._context)), name)
             for answer in answers:
-                write_whole(stream, _encoded(self._form.render(answer, self._context)), name)
+                answer, text = self._form.written(answer, self._context)
+                write_whole(stream, _encoded(text), name)
                 self.progress = self.progress.after(answer)
                 yield answer
             write_whole(stream, _encoded(self._form.foot(self._context)), name)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from molspec.common.console import told
 from molspec.files.answer import Answer, Query
 
 if TYPE_CHECKING:
@@ -80,6 +81,14 @@ def prepare_query(query: Query, main: bool, hydrogen: bool = False) -> Query:
 
     hydrogen: read deuterium as hydrogen.
     """
+    try:
+        return _prepared(query, main, hydrogen)
+    except Exception as error:
+        return replace(query, error=told(error, (ValueError,)))
+
+
+def _prepared(query: Query, main: bool, hydrogen: bool) -> Query:
+    """`prepare_query`. Raises ValueError for several molecules."""
     smiles, why = query.smiles, []
     if hydrogen and "[2H" in smiles:
         from molspec.text import without_deuterium
@@ -89,10 +98,7 @@ def prepare_query(query: Query, main: bool, hydrogen: bool = False) -> Query:
     if main and not {".", "~"}.isdisjoint(smiles):
         from molspec.text.salts import main_component
 
-        try:
-            smiles, removed = main_component(smiles)
-        except ValueError as error:
-            return replace(query, error=str(error))
+        smiles, removed = main_component(smiles)
         if removed:
             why.append("once" if removed == (smiles,) else f"without {'.'.join(removed)}")
     if not why:

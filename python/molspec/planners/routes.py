@@ -190,6 +190,10 @@ class Plan:
         """The target's name, or its number if it has none."""
         return self.query.name or str(self.number)
 
+    def failed(self, error: str) -> Plan:
+        """The target with an error in place of its routes."""
+        return Plan(self.number, self.query, error=error)
+
     @property
     def is_refused(self) -> bool:
         """Whether the target is not a molecule."""

@@ -20,6 +20,7 @@ from syntheseus.search.algorithms.mcts.molset import MolSetMCTS
 from syntheseus.search.graph.and_or import AndNode
 from syntheseus.search.mol_inventory import BaseMolInventory
 
+from molspec.common.console import lacks_memory, told
 from molspec.files import Query, prepare_query
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
 from molspec.planners.racemates import with_racemates
@@ -221,6 +222,14 @@ class Planner:
 
         A salt is looked for in the stock as it stands, then its molecule without counter-ions.
         """
+        try:
+            return self._plan(query, number)
+        except Exception as error:
+            if lacks_memory(error):
+                raise
+            return Plan(number, query, error=told(error))
+
+    def _plan(self, query: Query, number: int) -> Plan:
         limits = self.limits
         in_stock = canonicalise(query.smiles.strip()) in self._stock and not limits.exclude_target
         main = not (self._model.expander.keep_salts or in_stock)

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Protocol
 
 from molspec._native import Decoded, Hypothesis
+from molspec.common.console import told
 from molspec.common.fields import check_count
 from molspec.common.task import Task
 from molspec.decoding import (
@@ -180,9 +181,7 @@ def _answered(query: str, model: DecodableModel, steps: _Predicting) -> Steps[Re
 
 
 def _failed(query: str, model: DecodableModel, error: Exception) -> Result:
-    clear = isinstance(error, ValueError | DrafterError)
-    message = str(error) if clear else f"{type(error).__name__}: {error}"
-    return Result(query, error=message, task=model.task)
+    return Result(query, error=told(error, (ValueError, DrafterError)), task=model.task)
 
 
 def _prediction(found: Hypothesis, model: DecodableModel) -> Prediction:

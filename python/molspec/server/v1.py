@@ -146,7 +146,7 @@ async def _answer(
     def line(answered: Answered) -> str:
         index, result = answered
         answer = Answer(index + 1, queries[index], result)
-        return FORMATS["jsonl"].render(answer, context)
+        return FORMATS["jsonl"].written(answer, context)[1]
 
     async def lines() -> AsyncIterator[str]:
         try:

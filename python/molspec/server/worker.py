@@ -223,7 +223,10 @@ class Worker:
                 continue
             except Exception:
                 self._refuse(pending, EngineError())
-                raise
+                if is_lost(self.model.device):
+                    raise
+                _log.exception("a query of %s cannot be submitted", self.name)
+                continue
             self._live[ticket] = pending, index
 
     def _refuse(self, pending: PendingRequest, error: Exception) -> None:
