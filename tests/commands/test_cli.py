@@ -17,8 +17,8 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint, read
-from molspec.commands import cli
-from molspec.common import console
+from molspec.commands import cli, jobs
+from molspec.common import console, workers
 from molspec.common.console import one_line_errors
 from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise
@@ -304,7 +304,7 @@ def test_running_out_of_memory_gives_a_one_line_error(error: Exception, capfd: C
 
 
 def test_help_lists_every_command_once_under_a_question(run: Run) -> None:
-    assert run("--help") == 0
+    assert run("--help") == run("-h") == run("predict -h") == run("--help") == 0
     told = run.out
     assert run() == 0
     assert run.out == told
@@ -474,8 +474,11 @@ def test_only_many_queries_get_a_progress_bar(
 ) -> None:
     write("in.smi", "C.O\n" * count)
     loaded["model"].seconds = 0.01
+    monkeypatch.setattr(jobs, "_LONG", 0.3)
+    monkeypatch.setattr(workers, "usable_cores", lambda: 2)
     seen = run_on_a_terminal(run, monkeypatch, "predict --input in.smi")
     assert (f"{count}/{count} [" in seen) == shown
+    assert ("\rmolspec: hint: " in seen) == shown  # at the line's beginning
     summary = f"molspec: {count} of {count} queries answered, 0 refused, 0 failed, in "
     assert seen.rpartition("molspec: ")[2].startswith(summary[9:])
     assert shown or seen.startswith(summary)

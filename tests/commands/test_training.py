@@ -60,6 +60,8 @@ def test_prepare_counts_unaligned_reactions() -> None:
     write("validation.smi", "CO>>COC")
     told = printed("prepare some.smi --output data --task product --validation validation.smi")
     assert "2 pairs of some.smi not aligned: 1 reactions without atom maps" in told
+    told = printed("prepare some.smi --output retro --task retro --validation validation.smi")
+    assert "1 reactions without atom maps: one pair each, whatever --variants is" in told
 
 
 def test_a_judge_filters_data_and_train_reads_several_folders() -> None:

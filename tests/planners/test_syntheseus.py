@@ -153,7 +153,7 @@ def test_answers_beyond_the_mass_are_dropped(retro: Model) -> None:
     (whole,), (part,) = (Expander(retro, mass=m).predict(TARGETS[:1], 5) for m in (1.0, 0.6))
     count = len(part.predictions)
     assert part.predictions == whole.predictions[:count]
-    assert sum(whole.probabilities[:count]) >= 0.6 > sum(whole.probabilities[: count - 1])
+    assert sum(whole.shares[:count]) >= 0.6 > sum(whole.shares[: count - 1])
 
 
 class _BatchedWithOthers(Expander):

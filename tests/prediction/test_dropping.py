@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from molspec import AnswerCache, load
+from molspec.common.task import Task
 from molspec.files import FORMATS, Answer, OutputContext, Query, predict
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
@@ -13,7 +14,7 @@ from molspec.prediction.results import (
     ALL_DROPPED,
     Prediction,
     Result,
-    without_unchanged,
+    is_unchanged,
 )
 from tests import tiny
 from tests.refusals import refused
@@ -35,29 +36,42 @@ def test_queries_are_decoded_once_without_widening(model: Model) -> None:
     )
     for query, whole, few in zip(QUERIES, every, narrow, strict=True):
         valid = [each for each in whole.predictions if each.is_valid]
-        assert few.predictions == without_unchanged(valid, query)
+        assert [*few.predictions] == [each for each in valid if not is_unchanged(each, query)]
     assert any(len(a.predictions) < len(b.predictions) for a, b in zip(narrow, wide, strict=True))
     assert sum(r.statistics.nodes for r in wide) > sum(r.statistics.nodes for r in narrow)
 
 
 def test_unchanged_answers_are_dropped() -> None:
     def changed(query: str, *answers: str) -> list[str]:
-        found = without_unchanged([Prediction(text, -1.0) for text in answers], query)
-        return [each.smiles for each in found]
+        return [text for text in answers if not is_unchanged(Prediction(text, -1.0), query)]
 
     assert changed("OCC", "CCO", "CCO.Cl", "CC=O", "C(") == ["CC=O", "C("]
     assert changed("CC(=O)Cl>NCC", "CCN", "CC(Cl)=O", "CCNC(C)=O") == ["CCNC(C)=O"]
     assert changed("CC>", "CC", "CO") == changed(">CC", "CC", "CO") == ["CO"]
     assert changed("junk", "C", "junk") == ["C", "junk"]
 
+    unchanged = Result("O[CH2:1]C", task="retro").doubt(Prediction("CCO.Cl", -1.0))
+    assert unchanged == "unchanged: the product is among the reactants"
+
+
+@pytest.mark.parametrize("task", ["retro", "product", None])
+def test_distinct_answers_of_reactants_are_not_the_query(task: Task | None) -> None:
+    """Models that answer products may answer that nothing reacts."""
+    model = Model(replace(tiny.checkpoint(8), canonical_queries=True, task=task))
+    drops = model.decode_config(PredictOptions(4).distinct()).options.drop_unchanged
+    assert drops is (task == "retro")
+    for options in (PredictOptions(), PredictOptions(4), PredictOptions(samples=3).distinct()):
+        assert model.decode_config(options).options.drop_unchanged is False
+    assert PredictOptions(4, drop_unchanged=True).distinct().drop_unchanged
+
 
 def test_results_give_probabilities_and_reactions() -> None:
     predictions = (Prediction("OCC.Cl", math.log(0.3)), Prediction("C(", math.log(0.1)))
     result = Result("CCO", predictions, task="retro")
-    assert result.probabilities == pytest.approx((0.75, 0.25))
+    assert result.shares == pytest.approx((0.75, 0.25))
     assert result.reactions == ("CCO.Cl>>CCO", None)
     assert replace(result, query="CCO>N", task="product").reactions[0] == "CCO>N>CCO.Cl"
-    assert Result("CCO", error="why").probabilities == ()
+    assert Result("CCO", error="why").shares == ()
     with pytest.raises(ValueError, match="task is None"):
         _ = Result("CCO", predictions).reactions
 

@@ -4,13 +4,16 @@ Wrong values of single options are tried in tests/common/test_fields.py.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from molspec import Model, PredictOptions
+from molspec.common.fields import hints
 from molspec.drafting import LookAhead, NoDraft, TreeDraft
 from molspec.drafting.options import DRAFTERS
+from molspec.drop_in.decode import _NAMES, _OF_MOLECULES
+from molspec.prediction.keywords import IdKeywords, PredictKeywords
 from tests import tiny
 from tests.refusals import refused
 
@@ -104,3 +107,10 @@ def test_dropped_answers_need_drafts_for_a_beam_only_if_it_widens() -> None:
     options = {"drop_invalid": True, "drafter": "windows"}
     refused("unless max_beam_factor is 1$", PredictOptions, **options)
     assert PredictOptions(**options, max_beam_factor=1).drops
+
+
+def test_typed_keywords_are_the_options() -> None:
+    options = {name: kind for name, kind in hints(PredictOptions).items() if name != "n_best"}
+    assert get_type_hints(PredictKeywords) == options
+    accepted = {*_NAMES} - {*_OF_MOLECULES} - {"n_best", "augment_below", "max_beam_factor"}
+    assert {*get_type_hints(IdKeywords)} == accepted

@@ -119,6 +119,8 @@ def test_records_have_a_row_for_each_answer_or_error() -> None:
     assert len({tuple(row) for row in rows}) == 1
     assert {each.name for each in answer_fields()} < {*rows[0]}
     assert (rows[0]["probability"], rows[1]["count"]) == (math.exp(-0.5), 2)
+    assert found.probabilities[0] == found.predictions[0].probability == rows[0]["probability"]
+    assert Prediction("C", 1e-9).probability == 1
     assert rows[2]["log_prob"] is rows[2]["probability"] is None
 
 
@@ -135,5 +137,7 @@ def test_a_result_is_drawn_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(bad) < 2500
     assert "not SMILES: &lt;i&gt;" in Result("C", error="not SMILES: <i>")._repr_html_()
     assert "None" in Result(None)._repr_html_()  # type: ignore[arg-type]
+    several = Results([found] * 12, Statistics())._repr_html_()
+    assert (several.count("<svg"), "and 2 more results" in several) == (110, True)
     monkeypatch.setitem(sys.modules, "rdkit.Chem.Draw", None)
     assert "<svg" not in found._repr_html_()

@@ -84,7 +84,11 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
         context.exit()
 
 
-@click.group(cls=_Program, invoke_without_command=True)
+@click.group(
+    cls=_Program,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,

@@ -56,7 +56,8 @@ def vary_command(
             for reaction in found:
                 print_out(reaction)
     varied = len(counts) - counts.count(0)
-    print_err(f"{sum(counts)} variations of {varied} of {len(counts)} reactions")
+    hint = "" if varied else ": only reactions with atom maps have any"
+    print_err(f"{sum(counts)} variations of {varied} of {len(counts)} reactions{hint}")
 
 
 @command
@@ -102,7 +103,8 @@ def _summary(description: dict[str, Any]) -> Iterator[str]:
     counts, files = description["train"], ", ".join(description["files"])
     yield f"train: {counts['reactions']} reactions, {counts['pairs']} pairs of {files}"
     if description["unmapped"]:
-        yield f"not aligned: {description['unmapped']} reactions without atom maps"
+        alone = ": one pair each, whatever --variants is" * (description["task"] == "retro")
+        yield f"not aligned: {description['unmapped']} reactions without atom maps{alone}"
     files = ", ".join(description["validation_files"]) or "the same files"
     yield f"validation: {description['validation']['reactions']} reactions of {files}"
     if description["excluded_files"]:

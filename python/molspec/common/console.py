@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -137,8 +137,13 @@ def print_out(text: str) -> None:
 
 
 def print_err(message: str) -> None:
-    """Write a line to standard error, at once: several processes may write there."""
-    print(f"molspec: {printed(' '.join(message.split()))}\n", end="", file=sys.stderr, flush=True)
+    """Write a line to standard error, at once: several processes may write there.
+
+    A bar that is shown there gives way to it.
+    """
+    line, tqdm = f"molspec: {printed(' '.join(message.split()))}\n", sys.modules.get("tqdm")
+    with tqdm.tqdm.external_write_mode(sys.stderr) if tqdm else nullcontext():
+        print(line, end="", file=sys.stderr, flush=True)
 
 
 def printed(text: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -45,6 +45,11 @@ from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.model import Model
 from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
 from molspec.text import is_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from molspec.prediction.keywords import IdKeywords
 
 _NAMES = [name for name in OPTION_NAMES if name not in ("max_length", "target_prefix")]
 #: Options that compare or respell molecules, and the values that do neither.
@@ -101,7 +106,8 @@ def decode(
     target_prefix: Tensor | Sequence[int] | Sequence[Sequence[int]] | None = None,
     tokens: Sequence[str] | None = None,
     source_to_target: Mapping[int, int] | None = None,
-    **options: Any,
+    n_best: int = 1,
+    **options: Unpack[IdKeywords],
 ) -> Hypotheses:
     """Decode with any encoder-decoder: the answers of its own decode loop, in fewer calls.
 
@@ -121,9 +127,9 @@ def decode(
     tokens: the target's token strings by id, so that drafts follow ring-closure digits. A model of
         `compile` or `load` knows its own.
     source_to_target: the target id of each source id that has one, if the vocabularies differ.
-    options: fields of `PredictOptions`, by name; those that compare or respell molecules are
-        refused. `ModelDraft(module)` of `molspec.drafting` lets another model draft; module is what
-        `model` may be.
+    n_best, options: fields of `PredictOptions`, by name; those that compare or respell molecules
+        are refused. `ModelDraft(module)` of `molspec.drafting` lets another model draft; module is
+        what `model` may be.
 
     Answers are exact up to the model's own rounding. If the log-probabilities of two tokens differ
     by less, a batch of another shape may prefer the other token.
@@ -139,7 +145,7 @@ def decode(
     own = model if isinstance(model, Model) else None
     model = _unwrapped(model)
     max_length = check_count("max_length", max_length, LARGEST["max_length"])
-    how = _options(model, max_length, options)
+    how = _options(model, max_length, {"n_best": n_best, **options})
     identity = _identity(model) if own is None else own.identity
     config = DecodeConfig(how, identity, canonical_queries=False, max_length=max_length)
     drafts = not isinstance(config.drafter, NoDraft)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from io import StringIO
@@ -134,12 +133,11 @@ def for_people(answer: Answer, context: OutputContext) -> str:
     if not result.predictions:
         lines.append(f"   error: {answer.error or 'no answer'}")
     for rank, prediction in enumerate(result.predictions, start=1):
-        percent = 100 * math.exp(prediction.log_prob)
         shown = context.shown(prediction)
         what = shown or f"{prediction.smiles} ({fault(prediction)})"
         for remark in (*prediction.remarks(), result.doubt(prediction)):
             what += f"  ({remark})" if remark else ""
-        lines.append(f"{rank:4}.  {percent:5.1f} %  {what}")
+        lines.append(f"{rank:4}.  {100 * prediction.probability:5.1f} %  {what}")
     return "\n".join(lines) + "\n"
 
 
@@ -150,7 +148,7 @@ def fault(prediction: Prediction) -> str:
 
 def probability(prediction: Prediction) -> str:
     """A number in the form of files."""
-    return f"{math.exp(prediction.log_prob):.6g}"
+    return f"{prediction.probability:.6g}"
 
 
 def one_line(text: str) -> str:

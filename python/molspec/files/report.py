@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -80,7 +79,7 @@ def section(answer: Answer, context: OutputContext) -> str:
 def _item(
     rank: int, prediction: Prediction, answered: str, context: OutputContext, doubt: str
 ) -> Iterator[str]:
-    percent = 100 * math.exp(min(0.0, prediction.log_prob))
+    percent = 100 * prediction.probability
     yield f'<li><div class="share"><span class="label">{answered} {rank}</span>'
     yield f"<b>{percent:.1f} %</b></div>"
     yield f'<div class="bar"><i style="width:{percent:.1f}%"></i></div>'

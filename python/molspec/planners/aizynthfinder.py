@@ -100,7 +100,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
         priors: list[float] = []
         for molecule, result in zip(molecules, results, strict=True):
             for rank, (prediction, prior) in enumerate(
-                zip(result.predictions, result.probabilities, strict=True)
+                zip(result.predictions, result.shares, strict=True)
             ):
                 if prediction.canonical is None:  # not a molecule
                     continue

@@ -135,7 +135,7 @@ class Expander:
         result = replace(result, predictions=tuple(kept))
         if self._mass == 1:
             return result
-        sums = accumulate(result.probabilities)
+        sums = accumulate(result.shares)
         count = 1 + sum(share < self._mass for share in sums)
         return replace(result, predictions=result.predictions[:count])
 

@@ -12,12 +12,20 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep, time_ns
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 from molspec.common.fields import check_count
+from molspec.decoding import Statistics
 from molspec.prediction.config import AnyOptions, DecodeConfig
 from molspec.prediction.model import Model, check_several
-from molspec.prediction.results import ALL_DROPPED, Prediction, Result
+from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
+from molspec.prediction.results import ALL_DROPPED, Prediction, Result, Results
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from molspec.prediction.keywords import PredictKeywords
 
 #: Seconds of waiting for another process that writes.
 _PATIENCE = 60
@@ -141,15 +149,37 @@ class AnswerCache:
             self._database.close()
 
     def predict(
-        self, model: Model, queries: Iterable[str], options: AnyOptions | None = None
-    ) -> list[Result]:
-        """Answer every query as `Model.predict_stream` does; those that are new in one batch."""
+        self,
+        model: Model,
+        queries: Iterable[str],
+        options: AnyOptions | None = None,
+        *,
+        n_best: int | None = None,
+        **values: Unpack[PredictKeywords],
+    ) -> Results:
+        """Answer every query as `Model.predict` does; those that are new in one batch.
+
+        options: as for `Model.predict_stream`; or n_best and `values`, as for `Model.predict`.
+
+        The statistics are those of the new queries. Raises ValueError, naming the option, and
+        TypeError for an unknown option.
+        """
         check_several("queries", queries)
+        check_names("predict", values, OPTION_NAMES)
+        if n_best is not None or values:
+            if options is not None:
+                raise ValueError("options is given with options by name: expected one of them")
+            options = PredictOptions(1 if n_best is None else n_best, **values)
         config = model.decode_config(options)
-        queries = list(queries)
+        statistics = Statistics()
+        return Results(self._answers(model, list(queries), config, statistics), statistics)
+
+    def _answers(
+        self, model: Model, queries: list[str], config: DecodeConfig, statistics: Statistics
+    ) -> list[Result]:
         if not config.is_told:
             self.misses += len(queries)
-            return list(model.predict_stream(queries, config))
+            return list(model.predict_stream(queries, config, statistics))
         settings = _settings_digest(config)
         keys = [_key(model, query, config.canonical_queries, settings) for query in queries]
         found = self._found(set(keys))
@@ -160,7 +190,8 @@ class AnswerCache:
             if not config.options.drafts_decide:  # else the batch chooses the drafter
                 size = min(config.options.batch_size, len(new))
                 config = model.decode_config(replace(config.options, batch_size=size))
-            answers = dict(zip(new, model.predict_stream(list(new.values()), config), strict=True))
+            decoded = model.predict_stream(list(new.values()), config, statistics)
+            answers = dict(zip(new, decoded, strict=True))
             self._keep(
                 {key: each for key, each in answers.items() if each.error in (None, ALL_DROPPED)}
             )

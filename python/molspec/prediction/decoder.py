@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -34,9 +33,9 @@ from molspec.prediction.results import (
     Prediction,
     Result,
     count_duplicates,
+    is_unchanged,
     merge_duplicates,
     new_elements,
-    without_unchanged,
 )
 from molspec.prediction.strategy import forced_spec
 from molspec.text import canonicalise, check_text
@@ -227,7 +226,7 @@ def _spelt(query: str, config: DecodeConfig, reader: QueryReader, count: int) ->
 
 def _is_unsure(predictions: Sequence[Prediction], below: float | None) -> bool:
     """Whether the next spelling is to be decoded."""
-    return below is not None and (not predictions or math.exp(predictions[0].log_prob) < below)
+    return below is not None and (not predictions or predictions[0].probability < below)
 
 
 def _listed(
@@ -243,7 +242,7 @@ def _listed(
     if options.drop_invalid:
         predictions = tuple(each for each in predictions if each.is_valid)
     if options.drop_unchanged:
-        predictions = without_unchanged(predictions, query)
+        predictions = tuple(each for each in predictions if not is_unchanged(each, query))
     if options.drop_impossible:
         predictions = tuple(
             each for each in predictions if not new_elements(query, each.smiles, task)

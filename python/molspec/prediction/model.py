@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,11 +27,22 @@ from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.copying import copied_between_processes
 from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
 from molspec.prediction.decoder import Decoder
-from molspec.prediction.options import DEFAULT_BATCH_SIZE, OPTION_NAMES, PredictOptions, check_names
+from molspec.prediction.options import (
+    DEFAULT_BATCH_SIZE,
+    OPTION_NAMES,
+    PredictOptions,
+    changed,
+    check_names,
+)
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Result, Results
 from molspec.prediction.strategy import queries_together
 from molspec.prediction.streams import ItemT, answers, answers_of_processes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from molspec.prediction.keywords import PredictKeywords, ScoreKeywords
 
 
 @copied_between_processes
@@ -119,7 +130,9 @@ class Model:
         """Free the caches that are stored for the next call, on the CPU at most 256 MiB."""
         self.engine.free_caches()
 
-    def predict(self, queries: Iterable[str], n_best: int = 1, **options: Any) -> Results:
+    def predict(
+        self, queries: Iterable[str], n_best: int = 1, **options: Unpack[PredictKeywords]
+    ) -> Results:
         """Answer every query. A bad query gets a Result with `error`; the others are answered.
 
         queries: SMILES.
@@ -161,7 +174,9 @@ class Model:
 
         return self._answers(queries, submit, str, config, statistics, processes)
 
-    def log_probs(self, queries: Iterable[str], targets: Iterable[str], **options: Any) -> Results:
+    def log_probs(
+        self, queries: Iterable[str], targets: Iterable[str], **options: Unpack[ScoreKeywords]
+    ) -> Results:
         """Compute the log-probability of each query's target.
 
         The result's only prediction is the target. Its log_prob has the bits that `predict` gives
@@ -292,6 +307,8 @@ class Model:
             )
         if options.drop_impossible and self.task is None:
             raise ValueError("drop_impossible is True: expected a model whose task is known")
+        if options.drop_unchanged is None:
+            options = changed(options, drop_unchanged=self.task == "retro")
         max_length = options.length_limit(self.spec.max_positions)
         if options.target_prefix is not None:
             self.reader.check_prefix(options.target_prefix, max_length)

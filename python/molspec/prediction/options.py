@@ -215,11 +215,12 @@ class PredictOptions:
     drop_invalid: bool = http_setting(
         False, "Drop answers that are unfinished or not a molecule.", group=ANSWERS
     )
-    drop_unchanged: bool = http_setting(
+    drop_unchanged: bool | None = http_setting(
         False,
         "Drop predictions that leave the molecules unchanged.",
         more="For `retro`, an answer is unchanged if the query is among its molecules; for "
-        "`product`, if it is among the query's molecules.",
+        "`product`, if it is among the query's molecules. None drops them for models of reactants: "
+        "a product that does not react is an answer.",
         group=ANSWERS,
     )
     drop_impossible: bool = http_setting(
@@ -329,8 +330,8 @@ class PredictOptions:
 
     @property
     def drops(self) -> bool:
-        """Whether answers are left out."""
-        return self.drop_invalid or self.drop_unchanged or self.drop_impossible
+        """Whether answers may be left out."""
+        return self.drop_invalid or self.drop_unchanged is not False or self.drop_impossible
 
     def searched(self, factor: int = 1) -> PredictOptions:
         """Answers requested from the search: its whole beam if some may be dropped.
@@ -350,11 +351,13 @@ class PredictOptions:
     def distinct(self) -> PredictOptions:
         """These options, for a list of n_best different molecules if the beam finds so many.
 
-        They do not change for one greedy answer, for samples, and for beams with a length penalty.
+        Of models of reactants without those that have the query among them. They do not change for
+        one greedy answer, for samples, and for beams with a length penalty.
         """
         if self.is_greedy or self.samples is not None or self.length_penalty:
             return self
-        return changed(self, merge_duplicates=True, drop_invalid=True)
+        unchanged = self.drop_unchanged or None
+        return changed(self, merge_duplicates=True, drop_invalid=True, drop_unchanged=unchanged)
 
     def within(self, widest: int) -> PredictOptions:
         """These options, for beams that do not widen beyond so many hypotheses."""

@@ -100,6 +100,11 @@ class Prediction:
         return canonicalise(self.smiles.strip(".")) if self.finished else None
 
     @property
+    def probability(self) -> float:
+        """The answer's probability, which files and records have too; at most 1."""
+        return math.exp(min(0.0, self.log_prob))
+
+    @property
     def is_valid(self) -> bool:
         """Whether RDKit can read the answer as a molecule."""
         return self.canonical is not None
@@ -167,7 +172,12 @@ class Result:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """Probabilities of the answers, normalised over the list: their sum is 1."""
+        """`Prediction.probability` of each answer."""
+        return tuple(prediction.probability for prediction in self.predictions)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Each answer's share of the probability of all answers: their sum is 1."""
         if not self.predictions:
             return ()
         every = _log_sum(prediction.log_prob for prediction in self.predictions)
@@ -188,14 +198,16 @@ class Result:
         )
 
     def doubt(self, prediction: Prediction) -> str:
-        """Why an answer is impossible as it stands; "" if nothing says so."""
+        """Why an answer is no reaction as it stands; "" if nothing says so."""
+        if self.task == "retro" and is_unchanged(prediction, self.query):
+            return "unchanged: the product is among the reactants"
         new = ", ".join(new_elements(self.query, prediction.smiles, self.task))
         return f"impossible: no reactant has {new}" if new else ""
 
     def _repr_html_(self) -> str:
         """Drawings of the query and its best answers, for notebooks."""
         answers = [
-            (f"{100 * math.exp(min(0.0, each.log_prob)):.1f} %", each.canonical or each.smiles)
+            (f"{100 * each.probability:.1f} %", each.canonical or each.smiles)
             for each in self.predictions[:_MOST_SHOWN]
         ]
         rows = "".join(_row(label, text) for label, text in [("query", self.query), *answers])
@@ -211,6 +223,13 @@ class Results(list[Result]):
         super().__init__(results)
         self.statistics = statistics
 
+    def _repr_html_(self) -> str:
+        """Drawings of the first results, for notebooks."""
+        shown = self[:_MOST_SHOWN]
+        rest = len(self) - len(shown)
+        more = f"<p>and {rest} more results</p>" if rest else ""
+        return "".join(each._repr_html_() for each in shown) + more
+
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each answer, or one with the error, all with the same names.
 
@@ -220,15 +239,13 @@ class Results(list[Result]):
         return [
             {
                 "query": result.query,
-                "rank": rank if values else None,
-                "probability": math.exp(values["log_prob"]) if values else None,
-                **{name: values.get(name) for name in names},
+                "rank": rank if each else None,
+                "probability": each and each.probability,
+                **{name: each and getattr(each, name) for name in names},
                 "error": result.error,
             }
             for result in self
-            for rank, values in enumerate(
-                [each.to_json() for each in result.predictions] or [{}], start=1
-            )
+            for rank, each in enumerate(result.predictions or [None], start=1)
         ]
 
 
@@ -258,22 +275,19 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
     return tuple(sorted(merged, key=_rarity))
 
 
-def without_unchanged(predictions: Sequence[Prediction], query: str) -> tuple[Prediction, ...]:
-    """Drop unchanged answers: a route through them would lead back to its target.
+def is_unchanged(found: Prediction, query: str) -> bool:
+    """Whether all molecules of an answer are the query's, such as a product that is a reactant.
 
-    An answer is unchanged if all its molecules are among the query's, such as a product that is a
-    reactant, or if it has all molecules of the query, such as reactants with the product.
+    Or whether it has all of the query's, such as reactants with the product: a route through it
+    would lead back to its target.
     """
-    plain = plain_smiles(query).strip().strip(">").replace(">", ".")
-    query_molecules = _molecules(canonicalise(plain))
+    parts, given = _molecules(found.canonical), _query_molecules(query)
+    return bool(parts and given) and (parts <= given or given <= parts)
 
-    def is_unchanged(found: Prediction) -> bool:
-        parts = _molecules(found.canonical)
-        return bool(parts and query_molecules) and (
-            parts <= query_molecules or query_molecules <= parts
-        )
 
-    return tuple(found for found in predictions if not is_unchanged(found))
+@lru_cache(64)
+def _query_molecules(query: str) -> set[str]:
+    return _molecules(canonicalise(plain_smiles(query).strip().strip(">").replace(">", ".")))
 
 
 def new_elements(query: str, answer: str, task: Task | None) -> list[str]:
