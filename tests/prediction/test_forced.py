@@ -126,7 +126,7 @@ def test_models_of_aligned_text_score_molecules_and_others_texts() -> None:
 def test_a_molecule_without_aligned_spellings_is_scored_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("molspec.prediction.queries.aligned_spellings", lambda *_: [])
+    monkeypatch.setattr("molspec.prediction.decoder.rooted_spellings", lambda _: ["[U]"])
     model = tiny.model()
     one, other = (model.log_probs(["CCO"], ["CCN"], aligned=each) for each in (True, False))
     assert one == other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -38,10 +39,14 @@ from molspec.prediction.results import (
     new_elements,
 )
 from molspec.prediction.strategy import forced_spec
-from molspec.text import canonicalise, check_text
+from molspec.text import canonicalise, check_text, rooted_spellings
 
 #: The drafters with state that a decoder keeps for further queries.
 _MOST_DRAFTERS = 64
+#: The lists of answers in which the spelling of a target is looked for, by their length.
+_LISTED = (1, 5, 20)
+#: Beginnings of a target of several molecules that are continued.
+_CONTINUED = 4
 
 
 class DecodableModel(Protocol):
@@ -255,21 +260,65 @@ def _score(
 ) -> _Predicting:
     """The target with its log-probability as it is spelt, or aligned that of its molecule.
 
-    That is of the model's own spelling: the greedy answer if it is the molecule, so that it has the
-    probability that `predict` gives it; otherwise the likeliest that is aligned with the query.
+    That is of the likeliest spelling that is found: first in the model's lists of answers, so that
+    it has at least the probability there, then among those that begin at each atom.
     """
-    reader, canonical = strategies.model.reader, bool(config.canonical_queries)
+    reader, model = strategies.model.reader, strategies.model
     molecule = None
     if aligned:
         with suppress(ValueError):  # without atom maps, and without a last dot
             molecule = canonicalise(check_text(target).strip(" ."))
-    sources: Sequence[Source] = [reader.pair(query, molecule or target, canonical)]
+    found: list[Prediction] = []
     if molecule is not None:  # otherwise it has no other spelling
-        greedy = PredictOptions(token_log_probs=config.options.token_log_probs)
-        strategy = strategies.of(strategies.model.decode_config(greedy))
-        (found,) = yield [reader.source(query, canonical)], strategy
-        if found[0].canonical == molecule:
-            return (found[0],)
-        sources = reader.aligned_pairs(query, molecule, canonical) or sources
-    lists = yield sources, strategies.forced(config)
-    return (max(chain.from_iterable(lists), key=lambda each: each.log_prob),)
+        told = config.options.token_log_probs
+        answers: dict[str, Prediction] = {}
+        for width in _LISTED:
+            options = PredictOptions(
+                n_best=width, canonical_queries=config.canonical_queries, token_log_probs=told
+            )
+            listed = yield from _predict(query, model.decode_config(options), strategies)
+            answers = {each.smiles: each for each in listed if each.finished} | answers
+            found = [each for each in answers.values() if each.canonical == molecule]
+            if found and (width > 1 or math.exp(found[0].log_prob) >= 0.5):
+                break  # a spelling that is not listed is less probable
+        else:
+            found += yield from _rooted(query, molecule, config, strategies)
+    if not found:
+        pair = reader.pair(query, molecule or target, bool(config.canonical_queries))
+        (found,) = yield [pair], strategies.forced(config)
+    return (max(found, key=_log_prob),)
+
+
+def _rooted(
+    query: str, molecule: str, config: DecodeConfig, strategies: _Strategies
+) -> _Predicting:
+    """Spellings that begin at each atom, with their log-probabilities; () if none can be read.
+
+    Of several molecules the likeliest beginnings are continued with each of the others.
+    """
+    reader, canonical = strategies.model.reader, bool(config.canonical_queries)
+    told = strategies.model.decode_config(PredictOptions(token_log_probs=True))
+    parts = molecule.split(".")
+    spellings = {part: rooted_spellings(part) for part in parts}
+    begun = {"": parts}
+    while True:
+        rest = {
+            f"{begin}{spelling}": parts[:place] + parts[place + 1 :]
+            for begin, parts in begun.items()
+            for place, part in enumerate(parts)
+            for spelling in spellings[part]
+        }
+        sources = reader.pairs(query, rest, canonical)
+        if not sources:
+            return ()
+        is_whole = not any(rest.values())
+        lists = yield sources, strategies.forced(config if is_whole else told)
+        every = chain.from_iterable(lists)
+        if is_whole:
+            return tuple(every)
+        likeliest = sorted(every, key=lambda each: -sum((each.token_log_probs or ())[:-1]))
+        begun = {f"{each.smiles}.": rest[each.smiles] for each in likeliest[:_CONTINUED]}
+
+
+def _log_prob(prediction: Prediction) -> float:
+    return prediction.log_prob

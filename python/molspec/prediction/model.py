@@ -186,12 +186,12 @@ class Model:
 
         options: batch_size, canonical_queries and token_log_probs of `PredictOptions`, and
             `aligned`, by name. Aligned, the prediction is the target's molecule in the spelling
-            that the model writes: the greedy answer if it is this molecule, with the probability
-            that `predict` gives it; otherwise the likeliest spelling that begins at an atom of the
-            molecule (of several molecules, of at most 64 that follow the query). Plain, it is the
-            target as it is spelt, in one decoder pass. By default `aligned` is the model's: true
-            for models that were trained on root-aligned SMILES, as the bundled ones were. They
-            find the canonical spelling improbable.
+            that the model writes: if the molecule is in its list of one, 5 or 20 answers, the
+            likeliest spelling there, with the probability that `predict` gives it; otherwise the
+            likeliest that begins at an atom of the molecule (of several molecules, in any order).
+            Plain, it is the target as it is spelt, in one decoder pass. By default `aligned` is
+            the model's: true for models that were trained on root-aligned SMILES, as the bundled
+            ones were. They find the canonical spelling improbable.
 
         Raises ValueError if queries and targets differ in number, or for a bad option.
         """

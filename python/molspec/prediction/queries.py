@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from reprlib import repr as shortened
@@ -12,7 +12,6 @@ from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
 from molspec.text import (
     Vocabulary,
-    aligned_spellings,
     canonical_sides,
     check_beginning,
     check_notation,
@@ -112,16 +111,16 @@ class QueryReader:
         """A query with a given target, for forced decoding."""
         return replace(self.source(query, canonical), token_ids=self._target_ids(target))
 
-    def aligned_pairs(self, query: str, molecule: str, canonical: bool) -> list[Source]:
-        """A query with the spellings of a target's canonical SMILES that the model can read.
+    def pairs(self, query: str, targets: Iterable[str], canonical: bool) -> list[Source]:
+        """A query with those of several targets that the model can read, for forced decoding.
 
         A source has those that one pass decodes, with EOS between them.
         """
-        (_, text, _), source = self._read(query, canonical)
+        source = self.source(query, canonical)
         several: list[list[int]] = []
-        for spelling in aligned_spellings(text, molecule):
+        for target in targets:
             with suppress(ValueError):
-                ids = self._target_ids(spelling)
+                ids = self._target_ids(target)
                 if several and len(several[-1]) + len(ids) < _MOST_TOGETHER:
                     several[-1] += [self.vocabulary.eos_id, *ids]
                 else:

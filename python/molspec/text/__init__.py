@@ -11,7 +11,7 @@ from molspec.common.lazy import imported_when_used
 
 if TYPE_CHECKING:
     from molspec.text.aligned import (
-        aligned_spellings as aligned_spellings,
+        rooted_spellings as rooted_spellings,
         spelt_alike as spelt_alike,
     )
     from molspec.text.molecules import (
