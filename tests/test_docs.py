@@ -30,6 +30,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/benchmarks").glob("*.md")),
     *sorted((ROOT / "python/molspec/checkpoints/bundled").glob("*/README.md")),
+    ROOT / "python/molspec/planners/common/README.md",
 ]
 #: Kinds of blocks that hold no code.
 _NOT_CODE = {"text", "ini"}

@@ -194,7 +194,6 @@ WRONG_USE = {
         "",
     ),
     "plan": ("give targets", "--input"),
-    "plan C": ("give --stock", ""),
     "plan C --stock some.smi -n 0": ("-n is", "0"),
     "train --output out": ("give either --data FOLDER or --sample", ""),
     "train --data . --steps 1 --output out": (".: no prepared data", "prepared.json"),

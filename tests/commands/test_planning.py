@@ -101,8 +101,12 @@ class TestWithSyntheseus:
         assert "keep bonds 0-1,1-2" in found["note"]
         assert "one.smi, two.smi: 1 of 3 entries are not molecules to RDKit and are" in run.err
         assert ", 'C('" in run.err
-        assert run("plan ClC(C)=O --stock one.smi") == 0
+        assert run("plan ClC(C)=O --stock one.smi --stock common") == 0
         assert "in stock (x, dry" in run.out
+        assert "the stock is common, molecules common in patents, no supplier's" in run.err
+        assert run("plan CCN(CC)CC(=O)Nc1c(C)cccc1C --routes 1 --expansions 9") == 0
+        assert "to buy" in run.out
+        assert "(common in patents, in " in run.out
 
     def test_outcomes_are_counted(self, run: Run) -> None:
         write("stock.csv", "cat_structure,sku\nCC(=O)Cl,a\nNc1ccccc1,b\n")

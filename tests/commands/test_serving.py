@@ -31,6 +31,14 @@ def test_a_file_of_keys_may_begin_with_a_byte_order_mark(run: Run, started: Star
     assert started[0].keys == ("one", "two")
 
 
+def test_the_stock_is_common_unless_files_are_named(run: Run, started: Started) -> None:
+    for flags in ("", "--stock a.smi", "--stock common --stock a.smi --stock-column SMILES"):
+        assert run(f"serve {flags}") == 0
+    given = [dict(each.stock or {}) for each in started]
+    assert [each["paths"] for each in given] == [["common"], ["a.smi"], ["common", "a.smi"]]
+    assert given[2]["stock_column"] == "SMILES"
+
+
 def test_every_origin_is_allowed_without_keys(run: Run, started: Started) -> None:
     flags = ("serve", "--allowed-origin", "*", "--allowed-origin", "http://localhost:3000")
     assert run(*flags) == 0

@@ -120,7 +120,7 @@ def test_text_shows_routes_and_errors() -> None:
         "to buy  O=[N+]([O-])c1ccccc1  CC(=O)Cl (acetyl, price 12.50)",
         "error: not a molecule to RDKit",
         "in stock",
-        "no route found, 1 molecule expanded in 2.00 s: out of time; not for sale: CN\n",
+        "no route found, 1 molecule expanded in 2.00 s: out of time; not in stock: CN\n",
         "CCC(C)Br.CI>>CC[C@H](C)O  racemic or unspecified: CCC(C)Br\n",
         "CI (methyl, bought as [2H]C([2H])([2H])I)",
     ):
@@ -151,7 +151,7 @@ def test_table_has_one_row_per_target() -> None:
     assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), reactions, "", ""]
     assert refused == ["2", "CC(", "false", "", "0.000", "", "", "", "not a molecule to RDKit"]
     assert in_stock[2:4] == ["true", "0"]
-    assert unsolved[2:] == ["false", "", "2.000", "", "", "out of time; not for sale: CN", ""]
+    assert unsolved[2:] == ["false", "", "2.000", "", "", "out of time; not in stock: CN", ""]
     for said in ("CI is bought as [2H]C([2H])([2H])I", "CCC(C)Br is racemic or unspecified"):
         assert said in racemic[7]
 

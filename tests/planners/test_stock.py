@@ -10,9 +10,11 @@ import numpy
 import pytest
 
 from molspec.files import Query
+from molspec.planners import stock as stock_module
 from molspec.planners.expander import Expander
 from molspec.planners.stock import Match, Stock, read_stock
-from tests.planners.conftest import needs_syntheseus, planner
+from molspec.text import canonicalise
+from tests.planners.conftest import TARGETS, needs_syntheseus, planner
 from tests.refusals import refused
 
 
@@ -54,6 +56,25 @@ def test_several_files_are_one_stock(tmp_path: Path) -> None:
     assert dict(stock) == {"CC(=O)Cl": "z", "Nc1ccccc1": "y"}  # the one whose price is known
     two.write_text("smiles\nC(\n")
     refused(r"two\.csv: .*; entry 1 of two\.csv, 'C\('", read_stock, [one, two])
+
+
+def test_the_stock_of_the_package_is_alone_or_beside_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = read_stock()
+    assert all(common[each].startswith("common in patents, in ") for each in common)
+    assert [*map(canonicalise, [*common][::500])] == [*common][::500]
+    assert not {*map(canonicalise, TARGETS)} & {*common}
+    (tmp_path / "common").write_text("CC(=O)Cl mine\nCC[18F] x\n")
+    monkeypatch.chdir(tmp_path)
+    assert dict(read_stock("./common")) == {"CC(=O)Cl": "mine", "CC[18F]": "x"}
+    both = read_stock(["common", Path("common")])
+    assert (both["CC(=O)Cl"], len(both)) == ("mine", len(common) + 1)
+    (tmp_path / "keys").write_text("WETWJCDKMRHUPV-UHFFFAOYSA-N key\n")
+    with monkeypatch.context() as few:
+        few.setattr(stock_module, "molecules", lambda: [("CC(=O)Cl", "acid"), ("NC", "amine")])
+        keys = read_stock(["common", "keys"])
+    assert (keys.match, keys.get("CC(=O)Cl"), keys.get("CN")) == ("inchikey", "acid", "amine")
 
 
 @needs_syntheseus

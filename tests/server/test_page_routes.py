@@ -146,7 +146,7 @@ def test_a_failed_plan_shows_its_best_attempt(page: Any) -> None:
     plan(page, _HOPELESS)
     note = page.locator("#note").inner_text()
     assert "out of time" in note
-    assert "one molecule is not for sale" in note
+    assert "one molecule is not in stock" in note
     assert page.locator(".lacked code").all_inner_texts() == [_LACKED]
     assert faults(page) == {}
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
-from typing import Literal
+from dataclasses import MISSING, asdict, dataclass
+from typing import Any, Literal
 
 from molspec.commands.command import argument
-from molspec.common.console import STANDARD
+from molspec.common.console import STANDARD, print_err
 from molspec.common.fields import setting
+from molspec.planners.common import ABOUT, COMMON
 
 TABLES = argument(
     "Queries and targets: .tsv or .csv, a header; or a file of queries and one of their targets, "
@@ -76,8 +77,18 @@ class InputFlags:
 
 @dataclass(frozen=True)
 class StockFlags:
-    """The columns of a stock that is a table."""
+    """The stock, and its columns if it is a table."""
 
+    stock: list[str] | None = setting(
+        None,
+        "Purchasable molecules: a file of SMILES and names, or a table; may be repeated. By "
+        "default common, molecules common in patents, which may stand beside files.",
+    )
+    match: Literal["exact", "inchikey", "no-stereo", "tautomer"] | None = setting(
+        None,
+        "How molecules match the stock: exact (canonical SMILES), inchikey, no-stereo (InChIKey "
+        "without stereo), tautomer. By default exact; inchikey for InChIKeys.",
+    )
     stock_column: str | None = setting(
         None, "The stock's column of SMILES or InChIKeys; found if not given."
     )
@@ -88,9 +99,23 @@ class StockFlags:
         None, "The stock's column of prices; by default price, ppg, price_per_gram or cost."
     )
 
+    @property
+    def files(self) -> list[str]:
+        """The files among them."""
+        return [each for each in self.stock or () if each != COMMON]
 
-#: How molecules match a stock.
-StockMatch = Literal["exact", "inchikey", "no-stereo", "tautomer"]
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `read_stock`."""
+        given = asdict(self)
+        return {"paths": given.pop("stock") or [COMMON], **given}
+
+    def tell(self) -> None:
+        """Print what `common` is, if it is used."""
+        if self.stock is None or COMMON in self.stock:
+            files = f"joined with {', '.join(self.files)}" if self.files else "--stock replaces it"
+            print_err(f"the stock is {COMMON}, molecules {ABOUT}; {files}")
+
+
 #: The description and the names of an output's format.
 FORMAT = "Output format; by default from the output's name, else text."
 FORMAT_FLAGS = ("--format", "-f")

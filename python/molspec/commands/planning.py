@@ -21,7 +21,6 @@ from molspec.commands.flags import (
     ModelFlags,
     OutputFlags,
     StockFlags,
-    StockMatch,
 )
 from molspec.common.console import UsageError, extra
 from molspec.common.fields import setting
@@ -58,14 +57,6 @@ class PlanFlags(OutputFlags):
 @command
 def plan_command(
     targets: list[str] | None = argument("Targets.", None, metavar="TARGET"),
-    stock: list[Path] | None = setting(
-        None, "Purchasable molecules: a file of SMILES and names, or a table; may be repeated."
-    ),
-    match: StockMatch | None = setting(
-        None,
-        "How molecules match the stock: exact (canonical SMILES), inchikey, no-stereo (InChIKey "
-        "without stereo), tautomer. By default exact; inchikey for InChIKeys.",
-    ),
     first: bool = setting(False, "End a search at its first route, as --routes 1 does."),
     n_best: int = setting(10, "Reactions for each molecule.", most=1000, flags=("--n-best", "-n")),
     algorithm: Literal["retro-star", "mcts"] = setting(
@@ -78,13 +69,11 @@ def plan_command(
     output: PlanFlags,
     processes: str = PROCESSES,
     source: InputFlags,
-    columns: StockFlags,
+    stock: StockFlags,
     model: RetroFlags,
 ) -> int:
     """Find routes from purchasable molecules to targets. Syntheseus searches."""
     jobs.check_queries(targets, source, "targets")
-    if not stock:
-        raise UsageError("give --stock, the file of purchasable molecules")
     with extra("plan", "planning"):
         import syntheseus  # noqa: F401
     from molspec.planners.formats import COLUMNS, FORMATS
@@ -99,10 +88,11 @@ def plan_command(
     jobs.check_copied(copied, form, FORMATS[form].has_columns, COLUMNS)
     count = jobs.process_count(processes)
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
-        for_sale = read_stock(stock, match, **asdict(columns))
+        for_sale = read_stock(**stock.arguments())
+        stock.tell()
         loaded = _loaded(model, count)
         queries = opened.queries(source.column, source.id_column, "retro", copied)
-        reads = {**jobs.files_read(model, source), "--stock": stock}
+        reads = {**jobs.files_read(model, source), "--stock": stock.files}
         files.check_apart(reads, AnswerCache.files(cache))
         about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
         results = jobs.open_results(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from molspec.commands.command import Given, command
-from molspec.commands.flags import ModelFlags, StockFlags, StockMatch
+from molspec.commands.flags import ModelFlags, StockFlags
 from molspec.common.console import UsageError, extra, print_err
 from molspec.common.fields import setting
 from molspec.common.workers import MOST
@@ -86,13 +86,7 @@ def serve_command(
     access: AccessFlags,
     processes: int = setting(1, "Processes with the models, on one port.", most=MOST),
     batch_size: int = setting(32, "Queries decoded together."),
-    stock: list[Path] | None = setting(
-        None,
-        "Purchasable molecules, a file as of plan, may be repeated: the page marks them, and plans "
-        "with them where molspec[planning] is installed.",
-    ),
-    match: StockMatch | None = setting(None, "How molecules match the stock, as of plan."),
-    columns: StockFlags,
+    stock: StockFlags,
     log_level: Literal["error", "warning", "info", "debug"] = setting(
         "warning", "What is logged to standard error."
     ),
@@ -114,11 +108,9 @@ def serve_command(
         origins=access.origins,
         log_level=log_level,
         access_log=access_log,
-        stock=stock or (),
-        match=match,
-        columns=asdict(columns),
+        stock=stock.arguments(),
     )
-    tell = partial(_print_address, [name for name, _ in settings.models])
+    tell = partial(_print_address, [name for name, _ in settings.models], stock)
     with listen(access.host, access.port) as taken:
         if processes == 1:
             serve(settings, taken, tell)
@@ -126,8 +118,9 @@ def serve_command(
             run_many(settings, taken, processes, tell)
 
 
-def _print_address(models: list[str], url: str) -> None:
+def _print_address(models: list[str], stock: StockFlags, url: str) -> None:
     print_err(f"serving {', '.join(models)} at {url}")
+    stock.tell()
 
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:

@@ -167,7 +167,7 @@ def _found(plan: Plan) -> str:
 
 def _stopped(plan: Plan) -> str:
     """Why there is no route, and the molecules that the best attempt lacked."""
-    missing = f"not for sale: {', '.join(plan.missing)}" if plan.missing else ""
+    missing = f"not in stock: {', '.join(plan.missing)}" if plan.missing else ""
     return "; ".join(filter(None, (plan.stopped, missing)))
 
 

@@ -19,6 +19,7 @@ from molspec.common.console import print_err
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import Query, open_source
 from molspec.files.sources import QueryFile
+from molspec.planners.common import COMMON, molecules
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 from molspec.text.salts import main_component
 from molspec.text.smiles import INCHIKEY
@@ -112,6 +113,13 @@ class Stock(dict[str, str]):
             if cheapest is None or self._rank(smiles) < self._rank(cheapest):
                 self._matching[key] = smiles
 
+    def add_common(self) -> None:
+        """Add the molecules of the stock `common`, unless they are there already."""
+        for smiles, about in molecules():
+            self.entries += 1
+            if not super().__contains__(smiles):
+                self.add(smiles, about, "")
+
     def _found(self, smiles: str) -> str | None:
         """The molecule of the stock that is bought for one; None if it is not for sale."""
         if super().__contains__(smiles):
@@ -169,7 +177,7 @@ def _skeleton(key: str) -> str:
 
 
 def read_stock(
-    paths: Path | Sequence[Path],
+    paths: str | Path | Sequence[str | Path] = COMMON,
     match: Match | None = None,
     *,
     stock_column: str | None = None,
@@ -178,7 +186,8 @@ def read_stock(
 ) -> Stock:
     """Read a stock: SMILES and names, .csv, .tsv, .sdf or .json, .gz and .xz too; .hdf5 of pandas.
 
-    paths: a file, or several, which are one stock.
+    paths: a file, or several, which are one stock; "common", not as a Path, is the stock that comes
+        with the package, whose molecules are added to those of the files.
     match: by default exact, or by InChIKey if the first entry is one.
     stock_column, stock_id_column, stock_price_column: of a table; found if not given.
 
@@ -193,16 +202,20 @@ def read_stock(
     if stock_price_column is not None:
         prices = {"copied": [stock_price_column]}
     read = partial(QueryFile.queries, column=stock_column, name_column=stock_id_column, **prices)
-    paths = [paths] if isinstance(paths, Path) else paths
-    for path in paths:
+    names = [paths] if isinstance(paths, str | Path) else paths
+    files = [Path(name) for name in names if name != COMMON]
+    for path in files:
         _read(path, match, read, stock, salts)
     own = set(stock)
     for main, *about in salts:
         if main not in own:
             stock.add(main, *about)
+    if COMMON in names:
+        stock.match = stock.match if files else match or "exact"
+        stock.add_common()
     if stock.bad_entries:
         print_err(
-            f"{', '.join(map(str, paths))}: {stock.bad_entries} of {stock.entries} entries are not "
+            f"{', '.join(map(str, files))}: {stock.bad_entries} of {stock.entries} entries are not "
             f"molecules to RDKit and are left out, the first is {stock.first_bad}"
         )
     return stock

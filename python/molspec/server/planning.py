@@ -27,6 +27,7 @@ from molspec.server.worker import BusyError, EngineError, StoppedError, Worker
 #: Seconds of a search by default, and between the lines that say how far it is.
 _SECONDS, _PAUSE = 30.0, 0.4
 _N_BEST = 10
+_NEEDS = 'planning needs a stock, a retro model and Syntheseus (pip install "molspec[planning]")'
 #: Molecules that a search expands at most, and searches that wait for the one before them.
 _MOST_EXPANSIONS, _MOST_WAITING = 1000, 8
 
@@ -104,7 +105,7 @@ def make_router(service: Service) -> APIRouter:
         One target is searched for at a time; who leaves ends the search.
         """
         if not service.plans:
-            raise HTTPException(404, "planning needs a stock, a retro model and Syntheseus")
+            raise HTTPException(404, _NEEDS)
         if waiting >= _MOST_WAITING:
             raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):

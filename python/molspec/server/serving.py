@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from math import ceil
-from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import LOGGING_CONFIG
 
 from molspec.engine.ops import set_num_threads
-from molspec.planners.stock import Match, read_stock
+from molspec.planners.stock import read_stock
 from molspec.prediction.model import load
 from molspec.prediction.options import DEFAULT_BATCH_SIZE
 from molspec.server.app import make_app
@@ -60,11 +60,8 @@ class ServerSettings:
     origins: tuple[str, ...] = ()
     log_level: str = "warning"
     access_log: bool = False
-    #: The files of molecules for sale, and how they match.
-    stock: Sequence[Path] = ()
-    match: Match | None = None
-    #: Of a table: `stock_column` and others, as `read_stock` takes them.
-    columns: Mapping[str, str | None] = field(default_factory=dict)
+    #: What `read_stock` takes; without it there is no stock.
+    stock: Mapping[str, Any] | None = None
 
     def load(self, processes: int = 1) -> Start:
         """Read the stock and the models. Start them in this process, or in ones forked from it.
@@ -72,7 +69,7 @@ class ServerSettings:
         Raises ValueError if a model is broken or that many processes cannot share it, or if the
         stock has no molecules.
         """
-        stock = read_stock(self.stock, self.match, **self.columns) if self.stock else None
+        stock = None if self.stock is None else read_stock(**self.stock)
         loaded = {name: load(source, self.device, self.dtype) for name, source in self.models}
         for model in loaded.values():
             model.check_processes(processes)

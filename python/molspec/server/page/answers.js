@@ -72,7 +72,7 @@ function answerView(step, answer, point, predictNext) {
 }
 
 function moleculeView(molecule, svg, name, click) {
-  const sale = molecule.sale && ["for sale", offer(molecule.sale)].filter(Boolean).join(": ");
+  const sale = molecule.sale && ["in stock", offer(molecule.sale)].filter(Boolean).join(": ");
   const label = `Predict from ${molecule.smiles}`;
   return h(
     "button",

@@ -32,7 +32,7 @@ function box(drawings, smiles, sale, step) {
     const text = size ? [] : lines(partsOf(smiles)[index] ?? smiles);
     return size ? { svg, width: Number(size[1]), height: Number(size[2]) } : { text, width: widest(text), height: LINE * text.length };
   });
-  const label = sale === null ? ["not for sale"] : sale ? lines(offer(sale) || "for sale") : [];
+  const label = sale === null ? ["not in stock"] : sale ? lines(offer(sale) || "in stock") : [];
   const top = Math.max(...shown.map((each) => each.height));
   const width = Math.max(shown.reduce((sum, each) => sum + each.width, 0), widest(label));
   return { shown, label, isLacked: sale === null, top, width, height: top + LINE * label.length, step };

@@ -46,18 +46,18 @@ function hold(found) {
   const [whole] = found.routes;
   if (whole && !whole.steps.length) {
     const name = [...Object.values(found.names), ...Object.values(found.bought).map((each) => `bought as ${each}`)].join(", ");
-    $("form-error").textContent = `The target is for sale${name ? `: ${name}` : ""}.`;
+    $("form-error").textContent = `The target is in stock${name ? `: ${name}` : ""}.`;
     return false;
   }
-  const none = `No route from molecules for sale was found: ${[looked, found.stopped].filter(Boolean).join(", ")}.`;
+  const none = `No route from molecules in stock was found: ${[looked, found.stopped].filter(Boolean).join(", ")}.`;
   if (found.error || !(whole || found.attempt?.steps.length)) {
-    $("form-error").textContent = found.error ?? `${none}${found.missing.length ? ` Not for sale: ${found.missing.join(", ")}.` : ""}`;
+    $("form-error").textContent = found.error ?? `${none}${found.missing.length ? ` Not in stock: ${found.missing.join(", ")}.` : ""}`;
     return false;
   }
   remember();
   const routes = whole ? found.routes : [found.attempt];
   Object.assign(work, { routes: routes.map((route) => revive(planned(route, found))), shown: 0 });
-  if (!whole) work.routes[0].note = `${none} This is the attempt that lacks least: ${found.missing.length === 1 ? "one molecule is" : `${found.missing.length} molecules are`} not for sale.`;
+  if (!whole) work.routes[0].note = `${none} This is the attempt that lacks least: ${found.missing.length === 1 ? "one molecule is" : `${found.missing.length} molecules are`} not in stock.`;
   say(whole ? `${routes.length} routes, ${looked}` : none);
   return true;
 }

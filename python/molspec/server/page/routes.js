@@ -58,7 +58,7 @@ export function factsView(route) {
     ...term("Probability", percent(logProb)),
     ...(sum ? term("Prices, summed", sum) : []),
     ...list("Buy", buy, "buy"),
-    ...list("Not for sale", lacked, "lacked"),
+    ...list("Not in stock", lacked, "lacked"),
     ...list("Start from", unknown, "unknown"),
     ...list("Racemic or unspecified", racemic.map((smiles) => ({ smiles })), "lacked"),
   );
