@@ -78,6 +78,16 @@ def shown(page: Any) -> dict[str, Any]:
     }
 
 
+def arrows_go_right(page: Any) -> list[bool]:
+    """Of each arrow of the picture: whether its head points right, and lies right of its number."""
+    found: list[bool] = page.evaluate("""() => [...document.querySelectorAll("#overview .head")]
+        .map((head) => [/M([\\d.]+) [\\d.]+l(-?\\d)/.exec(head.getAttribute("d")),
+                        head.parentNode.querySelectorAll(".number")])
+        .map(([[, tip, back], numbers], index) =>
+            Number(tip) > Number(numbers[index].getAttribute("x")) && Number(back) < 0)""")
+    return found
+
+
 def test_routes_stand_side_by_side(page: Any) -> None:
     plan(page)
     first, second, third = shown(page)["cards"]
@@ -87,6 +97,7 @@ def test_routes_stand_side_by_side(page: Any) -> None:
     assert "2-(methylsulfonyl)ethylamine, 12 EUR/g" in third
     assert "O=Cc1ccc(-c2ccc3ncnc(Cl)c3c2)o1" in second
     assert sorted(shown(page)["numbers"]) == ["Step 1", "Step 2", "Step 3"]
+    assert arrows_go_right(page) == [True] * 3
     assert faults(page) == {}
     page.click("text=Route 2")
     assert shown(page)["pressed"] == ["Route 2"]
@@ -182,3 +193,14 @@ def test_an_example_is_predicted(page: Any) -> None:
     page.click("text=Salicylic acid")
     page.locator(".molecule svg").first.wait_for()
     assert page.input_value("#model") == "other"
+    page.locator(".molecule").first.click()
+    page.fill("#partners", "CN")
+    page.press("#partners", "Enter")
+    page.locator(".children .molecule svg").first.wait_for()
+    assert page.locator(".step:last-child .query code").last.inner_text() == "CCO.CN"
+    page.locator(".children .molecule").first.click()
+    page.click("text=Nothing: on its own")
+    page.get_by_text("Step 3: What this molecule gives on its own").wait_for()
+    assert shown(page)["numbers"] == ["Step 1", "Step 2", "Step 3"]
+    assert arrows_go_right(page) == [True] * 3
+    assert faults(page) == {}

@@ -3,7 +3,7 @@
 import { copy, h, image, percent } from "./dom.js";
 import { drawn } from "./draw.js";
 import { offer } from "./routes.js";
-import { changed, chosenOf, remember, root } from "./work.js";
+import { changed, chosenOf, partsOf, remember, root } from "./work.js";
 
 /** numbers: of the route's steps, by step. predictNext: what a click on a molecule does. */
 export function stepView(step, numbers, predictNext) {
@@ -20,7 +20,7 @@ export function stepView(step, numbers, predictNext) {
     step.open = true;
     changed();
   };
-  const what = step.forward ? "What these molecules give" : step === root() ? "How to make the target" : "How to make this reactant";
+  const what = step.forward ? (partsOf(step.smiles).length > 1 ? "What these molecules give" : "What this molecule gives on its own") : step === root() ? "How to make the target" : "How to make this reactant";
   const number = numbers.get(step);
   const view = h(
     "section",

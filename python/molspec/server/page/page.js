@@ -13,7 +13,7 @@ import { endSearch, plan } from "./plan.js";
 import { routeCard } from "./routes.js";
 import { opened, save } from "./save.js";
 import { call, loadModels, modelOf, models, Refused, server } from "./server.js";
-import { keep, newAnswer, newStep, onChange, reactions, read, remember, restore, root, undo, work } from "./work.js";
+import { keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, undo, work } from "./work.js";
 
 let editor = null;
 
@@ -81,12 +81,26 @@ function complete(step) {
   for (const molecule of step.answers?.[step.chosen]?.molecules ?? []) if (molecule.step) complete(molecule.step);
 }
 
+/** Go on from a molecule of an answer; forward with what reacts with it. */
 function predictNext(step, answer, molecule) {
+  const goOn = (smiles) => goOnFrom(step, answer, molecule, smiles);
+  if (!step.forward || models.get($("model").value)?.task !== "product") return goOn(molecule.smiles);
+  $("partner").querySelector("code").textContent = molecule.smiles;
+  $("partners").value = partsOf(molecule.step?.smiles ?? "").slice(1).join(".");
+  $("partner").returnValue = "";
+  $("partner").onclose = () => {
+    const { returnValue: way } = $("partner");
+    if (way) goOn(way === "alone" ? molecule.smiles : `${molecule.smiles}.${$("partners").value.trim()}`);
+  };
+  $("partner").showModal();
+}
+
+function goOnFrom(step, answer, molecule, smiles) {
   remember();
   step.chosen = step.answers.indexOf(answer);
   step.open = false;
-  if (!molecule.step || molecule.step.error) {
-    molecule.step = newStep(molecule.smiles, $("model").value, Number($("count").value));
+  if (!molecule.step || molecule.step.error || molecule.step.smiles !== smiles) {
+    molecule.step = newStep(smiles, $("model").value, Number($("count").value));
     ask(molecule.step);
   }
   show();

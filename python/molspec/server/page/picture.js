@@ -1,4 +1,4 @@
-// A route as one drawing: what is bought at the left, the target at the right, steps numbered.
+// A route as one drawing: what is bought at the left, what is made at the right, steps numbered.
 
 import { percent } from "./dom.js";
 import { drawn } from "./draw.js";
@@ -7,7 +7,9 @@ import { chosenOf, partsOf, reactions } from "./work.js";
 
 const TEXT = 12, LINE = 15; // pixels
 const GAP = 26, ARROW = 118, EDGE = 14; // between rows, between columns, around all
+const HEAD = 7; // of an arrow
 const LETTERS = 30; // of a line of text
+const ABOVE = 24; // an arrow, for its number
 const LETTER = 7.2; // pixels of a letter at most
 
 const escaped = (text) => text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
@@ -44,15 +46,19 @@ const widest = (texts) => Math.max(0, ...texts.map((text) => LETTER * text.lengt
 function tree(step, own, numbers, depth = 0) {
   const answer = chosenOf(step);
   const pictures = answer?.canonical ? drawn(step, answer) : { molecules: [] };
-  own ??= box(pictures.queried ?? partsOf(step.smiles).map(() => ""), step.smiles, undefined, step);
+  const queried = pictures.queried ?? partsOf(step.smiles).map(() => "");
+  own ??= box(queried, step.smiles, undefined, step);
+  const partners = step.forward && depth ? queried.slice(1) : []; // of the molecule of the step before
+  const over = partners.length ? box(partners, partsOf(step.smiles).slice(1).join("."), undefined) : null;
   const below = (answer?.canonical ? answer.molecules : []).map((molecule, index) => {
     const next = molecule.step && chosenOf(molecule.step);
-    const drawings = next?.canonical ? drawn(molecule.step, next).queried : [pictures.molecules[index]];
-    const place = box(drawings, molecule.smiles, molecule.step ? undefined : molecule.sale, molecule.step);
+    const drawings = next?.canonical ? drawn(molecule.step, next).queried.slice(0, 1) : [pictures.molecules[index]];
+    const place = box(drawings, molecule.smiles, molecule.step ? undefined : step.forward ? molecule.sale ?? undefined : molecule.sale, molecule.step);
     return molecule.step ? tree(molecule.step, place, numbers, depth + 1) : { ...place, below: [], depth: depth + 1, tall: place.height };
   });
   const inner = below.reduce((sum, each) => sum + each.tall, 0) + GAP * Math.max(0, below.length - 1);
-  return { ...own, below, depth, tall: Math.max(own.height, inner), inner, forward: step.forward, share: answer, number: numbers.get(step) };
+  const above = over ? 2 * (over.height + ABOVE) : 0; // the arrow is in the middle
+  return { ...own, below, over, depth, tall: Math.max(own.height, inner, above), inner, forward: step.forward, share: answer, number: numbers.get(step) };
 }
 
 const all = (place) => [place, ...place.below.flatMap(all)];
@@ -67,7 +73,8 @@ function arrange(top) {
   let x = EDGE;
   for (const depth of order) {
     left[depth] = x;
-    x += widths[depth] + ARROW;
+    const partners = places.map((each) => (each.depth === depth && each.over ? each.over.width + 3 * GAP : 0));
+    x += widths[depth] + Math.max(ARROW, ...partners);
   }
   const put = (place, y) => {
     place.x = left[place.depth] + (widths[place.depth] - place.width) / 2;
@@ -80,7 +87,7 @@ function arrange(top) {
     }
   };
   put(top, EDGE);
-  return { places, width: x - ARROW + EDGE, height: top.tall + 2 * EDGE, left, widths };
+  return { places, width: Math.max(...order.map((depth) => left[depth] + widths[depth])) + EDGE, height: top.tall + 2 * EDGE, left, widths };
 }
 
 function boxView(place) {
@@ -107,15 +114,13 @@ function arrowView(place, { left, widths }) {
   const isLeft = left[depth] < left[place.depth];
   const near = isLeft ? place.x - 6 : place.x + place.width + 6;
   const join = isLeft ? left[depth] + widths[depth] + 22 : left[depth] - 22;
-  const branches = place.below.map((each) => {
-    const edge = isLeft ? each.x + each.width + 6 : each.x - 6;
-    return `M${edge} ${each.middle}H${join}V${place.middle}`;
-  });
-  const isToBox = isLeft !== Boolean(place.forward);
-  const [from, to] = isToBox ? [join, near] : [near, join];
-  const head = Math.sign(to - from) * 7;
+  const far = place.below.map((each) => [isLeft ? each.x + each.width + 6 : each.x - 6, each.middle]);
+  const branches = far.map(([edge, middle]) => `M${edge} ${middle}H${join}V${place.middle}`);
+  // A step forward makes what is below, any other one is made from it.
+  const heads = (place.forward ? far : [[near, place.middle]]).map(([x, y]) => `M${x} ${y}l${-HEAD * Math.sign(x - join)} -4v8z`);
   const label = (isLeft ? join + left[place.depth] : left[place.depth] + widths[place.depth] + join) / 2;
-  return `<path class="arrow" d="${branches.join("")}M${from} ${place.middle}H${to}"/><path class="head" d="M${to} ${place.middle}l${-head} -4v8z"/>
+  const over = place.over && { ...place.over, x: label - place.over.width / 2, y: place.middle - ABOVE - place.over.height };
+  return `<path class="arrow" d="${branches.join("")}M${join} ${place.middle}H${near}"/><path class="head" d="${heads.join("")}"/>${over ? boxView(over) : ""}
 <text class="words number" x="${label}" y="${place.middle - 8}">Step ${place.number}</text><text class="words share" x="${label}" y="${place.middle + 18}">${percent(place.share.log_prob)}</text>`;
 }
 

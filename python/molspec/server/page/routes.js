@@ -1,15 +1,14 @@
 // Routes side by side: their steps, their probability, what they cost and what must be bought.
 
 import { h, percent } from "./dom.js";
-import { reactions } from "./work.js";
+import { partsOf, reactions } from "./work.js";
 
-/** What a chemist compares of a route. Molecules to buy are those that no step of it makes. */
+/** What a chemist compares of a route. Its leaves are the molecules that no step of it makes. */
 export function facts(route) {
   const found = [...new Map(reactions(route).map((each) => [each.number, each])).values()];
-  const leaves = new Map();
-  for (const { step, answer } of found) {
-    for (const each of step.forward ? [] : answer.molecules) if (!each.step) leaves.set(each.smiles, each);
-  }
+  const made = new Set(found.flatMap(({ right }) => partsOf(right)));
+  const needed = found.flatMap(({ step, answer }) => (step.forward ? partsOf(step.smiles).map((smiles) => ({ smiles })) : answer.molecules));
+  const leaves = new Map(needed.filter((each) => !made.has(each.smiles)).map((each) => [each.smiles, each]));
   return {
     steps: found.length,
     row: inARow(route),
