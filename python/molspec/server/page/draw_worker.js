@@ -6,11 +6,15 @@ import { changes, correspondence, graph } from "./changes.js";
 /** Larger than any drawing; what is not needed is cut off. So all have bonds of the same length. */
 const PAPER = 8000;
 const MOST_ATOMS = 250;
-const CHANGED = "#f9b733";
-/** Colours of atoms by OpenChemLib's: these are readable on light and on dark paper. */
+const CHANGED = "var(--changed, #fcd794)";
+/**
+ * Colours of atoms by OpenChemLib's; others have the colour of text. These are for light paper, those
+ * for dark paper are in page.css. All have a contrast of 4.5 with what is changed.
+ */
 const COLOURS = {
-  "rgb(0,0,0)": "currentColor", "rgb(48,80,248)": "#4378f2", "rgb(255,13,13)": "#e64040", "rgb(144,224,80)": "#299959",
-  "rgb(31,240,31)": "#299959", "rgb(255,128,0)": "#d97819", "rgb(198,198,44)": "#b8870d", "rgb(166,41,41)": "#b35433", "rgb(148,0,148)": "#9440bf",
+  "rgb(48,80,248)": "var(--nitrogen, #2450c8)", "rgb(255,13,13)": "var(--oxygen, #b02428)", "rgb(144,224,80)": "var(--halogen, #176b35)",
+  "rgb(31,240,31)": "var(--halogen, #176b35)", "rgb(255,128,0)": "var(--phosphorus, #944600)", "rgb(198,198,44)": "var(--sulphur, #735200)",
+  "rgb(166,41,41)": "var(--bromine, #8f3a1c)", "rgb(148,0,148)": "var(--iodine, #7d2fa6)",
 };
 /** Drawings are made smaller by it; no text of one has fewer pixels. OpenChemLib's digits would. */
 const SCALE = 0.85, SMALLEST_TEXT = 11;
@@ -88,8 +92,8 @@ function svg(molecule, marked = new Set(), first = 0) {
   };
   const places = lines.filter((line) => line.includes('class="event"') && isMarked(line)).map((line) => line.replace(/id=.*?class="event" /, "").replace(/stroke-width="8"/, 'stroke-width="10"').replace('opacity="0"', ""));
   const drawn = lines.filter((line) => /^\s*<(text|line|polygon|circle|path|ellipse|rect)/.test(line) && !line.includes('class="event"'));
-  const coloured = drawn.join("\n").replace(/rgb\([\d,]+\)/g, (colour) => COLOURS[colour] ?? colour).replace(/font-size="([\d.]+)"/g, (_, size) => `font-size="${Math.max(SMALLEST_TEXT / SCALE, size)}"`);
-  const marks = places.length ? `<g fill="${CHANGED}" stroke="${CHANGED}" opacity=".55">${places.join("")}</g>` : "";
+  const coloured = drawn.join("\n").replace(/rgb\([\d,]+\)/g, (colour) => COLOURS[colour] ?? "currentColor").replace(/font-size="([\d.]+)"/g, (_, size) => `font-size="${Math.max(SMALLEST_TEXT / SCALE, size)}"`);
+  const marks = places.length ? `<g class="changed" fill="${CHANGED}" stroke="${CHANGED}">${places.join("")}</g>` : "";
   return `<svg xmlns="http://www.w3.org/2000/svg" class="drawing" width="${Math.ceil(SCALE * width)}" height="${Math.ceil(SCALE * height)}" viewBox="${x} ${y} ${width} ${height}" font-family="sans-serif" stroke-linecap="round" stroke-linejoin="round">${marks}${coloured}</svg>`;
 }
 

@@ -134,9 +134,10 @@ export function picture(route, paper = false) {
   const numbers = new Map(reactions(route).map(({ step, number }) => [step, number]));
   const placed = arrange(tree(route, null, numbers));
   const { places, width, height } = placed;
-  return `<svg xmlns="http://www.w3.org/2000/svg" class="whole" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}"${paper ? ' color="#1c2530"' : ""}>
+  const whole = `<svg xmlns="http://www.w3.org/2000/svg" class="whole" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}"${paper ? ' color="#1c2530"' : ""}>
 <style>${STYLE}</style>${paper ? '<rect width="100%" height="100%" fill="#fff"/>' : ""}
 ${places.map((place) => boxView(place) + arrowView(place, placed)).join("\n")}
 </svg>
 `;
+  return paper ? whole.replace(/var\([^,]+, (#\w+)\)/g, "$1") : whole; // programs that know no variables read it
 }
