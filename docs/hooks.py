@@ -21,6 +21,7 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "python/molspec/checkpoints/bundled/product/README.md": "models/product.md",
     "python/molspec/checkpoints/bundled/retro/README.md": "models/retro.md",
 }
