@@ -53,9 +53,7 @@ def test_spec_round_trips_through_json() -> None:
     assert spec.weight_shapes()["encoder.relative_bias"] == (8, 8)
 
 
-def test_newer_fields_are_written_only_if_they_are_set() -> None:
-    """Files and fingerprints of other models stay as they were."""
-    assert not {"rotary_columns", "relative_per_layer"} & ModelSpec(9, 9).to_json().keys()
+def test_positions_of_each_layer_and_rotations_are_written() -> None:
     spec = ModelSpec(9, 9, positions="relative", relative_per_layer=True, rotary_columns=4)
     assert ModelSpec.from_json(spec.to_json()) == spec
     assert spec.weight_shapes()["rotary"] == (512, 4)

@@ -5,9 +5,7 @@ config.json        {"format": "molspec", "format_version": 1, "spec": the fields
                    it was trained on root-aligned SMILES; both false if not given, "task": what it
                    answers; unknown if not given, "template": as of `Checkpoint`, "runs_in": the
                    dtype in which it is best run, by the kind of device, {"cpu": "int8"}; float32 if
-                   not given, "fingerprint": of the model without its drafters, compared if given.
-                   Instead of it older files have "sha256": of the other values, vocabulary.json and
-                   the weights}
+                   not given, "fingerprint": of the model without its drafters, compared if given}
 model.safetensors  the weights, in the names and shapes of ModelSpec.weight_shapes(); or its parts,
                    model-00001-of-00002.safetensors and so on, whose index, if there is one, is
                    model.safetensors.index.json, as Hugging Face's libraries write them
@@ -27,7 +25,6 @@ import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +53,9 @@ _CONFIG, _WEIGHTS, _VOCABULARY = "config.json", "model.safetensors", "vocabulary
 _NGRAM, _CARD = "ngram.bin", "README.md"
 _SPEC, _DRAFTER = "spec", "drafter.json"
 _HEADS, _HEADS_FORMAT = "heads.safetensors", "molspec-heads"
-_FINGERPRINT, _OLDER_HASH = "fingerprint", "sha256"
+_FINGERPRINT = "fingerprint"
 #: Values of config.json. Another name may be a damaged one of these.
-_KNOWN = {"format", "format_version", _FINGERPRINT, _OLDER_HASH} | {
-    each.name for each in fields(Checkpoint)
-}
+_KNOWN = {"format", "format_version", _FINGERPRINT} | {each.name for each in fields(Checkpoint)}
 #: Values of config.json that are false if they are not given.
 _FLAGS = ("canonical_queries", "aligned")
 
@@ -89,7 +84,7 @@ def read(path: Path) -> Checkpoint:
         runs_in=config.get("runs_in", {}),
         **{name: config.get(name, False) for name in _FLAGS},
     )
-    _check_whole(path, config, checkpoint)
+    _check_whole(config, checkpoint)
     if heads.exists():
         checkpoint = replace(checkpoint, heads=_read_heads(heads, checkpoint))
     if (path / _SPEC).exists():
@@ -159,28 +154,13 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _check_whole(folder: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
+def _check_whole(config: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     """Raise CheckpointError unless the files are those that were written together."""
-    name = _FINGERPRINT if _FINGERPRINT in config else _OLDER_HASH
-    if name not in config:
-        return
-    is_older = name == _OLDER_HASH
-    found = _older_hash(folder, config) if is_older else checkpoint.fingerprint(False)
-    if config[name] != found:
+    if _FINGERPRINT in config and config[_FINGERPRINT] != checkpoint.fingerprint(False):
         raise CheckpointError(
-            f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {name} that was "
-            f"written with them; if they were changed on purpose, take it out of {_CONFIG}"
+            f"damaged: {_CONFIG}, {_VOCABULARY} and weights do not have the {_FINGERPRINT} that "
+            f"was written with them; if they were changed on purpose, take it out of {_CONFIG}"
         )
-
-
-def _older_hash(folder: Path, config: Mapping[str, Any]) -> str:
-    others = {name: value for name, value in config.items() if name != _OLDER_HASH}
-    others = {"task": None, "canonical_queries": False, **others}
-    digest = sha256(json.dumps(others, sort_keys=True).encode())
-    for file in (folder / _VOCABULARY, *weight_files(folder, _WEIGHTS)):
-        data = file.read_bytes()
-        digest.update(f"\n{file.name} {len(data)}\n".encode() + data)
-    return digest.hexdigest()
 
 
 def write(checkpoint: Checkpoint, destination: str | Path, *, overwrite: bool = False) -> None:

@@ -83,11 +83,6 @@ def check_copied(copied: Sequence[str], form: str, has_columns: bool, taken: Seq
             raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")
 
 
-def later(deuterium_as_hydrogen: bool) -> dict[str, Any]:
-    """Settings that decide answers and that older journals lack, unless they are the default."""
-    return {"deuterium_as_hydrogen": True} if deuterium_as_hydrogen else {}
-
-
 def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
     """The files that a job reads, by option."""
     from molspec.checkpoints.bundled import locate

@@ -108,8 +108,8 @@ def plan_command(
                 "stock": _digest(for_sale),
                 "match": for_sale.match,
                 "format": form,
-                **({"copy_column": list(copied)} if copied else {}),
-                **jobs.later(source.deuterium_as_hydrogen),
+                "copy_column": list(copied),
+                "deuterium_as_hydrogen": source.deuterium_as_hydrogen,
             },
             {**reads, "--cache": cache},
         )

@@ -138,7 +138,7 @@ def score_command(
         "canonical_queries": options["canonical_queries"],
         "aligned": aligned,
         "format": form,
-        **jobs.later(deuterium_as_hydrogen),
+        "deuterium_as_hydrogen": deuterium_as_hydrogen,
     }
     results = jobs.open_results(
         output,
@@ -190,7 +190,7 @@ def _results(
         "as_written": output.as_written,
         "keep_salts": source.keep_salts,
         "copy_column": list(copied),
-        **jobs.later(source.deuterium_as_hydrogen),
+        "deuterium_as_hydrogen": source.deuterium_as_hydrogen,
     }
     reads = jobs.files_read(model, source)
     return jobs.open_results(output, FORMATS[form], context, settings, reads)

@@ -20,8 +20,6 @@ _Shapes: TypeAlias = Iterator[tuple[str, tuple[int, ...]]]
 #: The engine's maxima: of positions, of layers, and of most counts. They also bound what a damaged
 #: file can request: all other sizes are those of the file's weights.
 MOST_POSITIONS, _MOST_LAYERS, _MOST = 2**14, 1024, 2**20
-#: Fields that are written only where they differ from their defaults: older files lack them.
-_NEWER = ("relative_per_layer", "rotary_columns")
 #: Maximum tokens that a Spec-Drafter guesses at once; a larger number is a typing error.
 MOST_PLACES = 64
 
@@ -178,8 +176,7 @@ class ModelSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Every field, as JSON values."""
-        values = asdict(self)
-        return {name: value for name, value in values.items() if value or name not in _NEWER}
+        return asdict(self)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every weight, in molspec's own names. Linear weights are [out, in]."""

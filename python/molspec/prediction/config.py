@@ -13,9 +13,6 @@ from molspec.drafting import AnyConfiguration, DraftContext, Drafting, OwnDraft
 from molspec.prediction.options import DRAFT_COUNTS, PredictOptions, changed
 from molspec.prediction.strategy import SearchPlan, chosen_drafter, search_plan
 
-#: Options that settings leave out at their default: files were written before they came.
-_LATER = ("min_length", "target_prefix", "token_log_probs")
-
 
 class Identity(NamedTuple):
     """Everything beside the options that decides a loaded model's answers and drafts.
@@ -87,10 +84,8 @@ class DecodeConfig:
 
     def _settings(self, model: str) -> dict[str, Any]:
         values = {
-            each.name: value
+            each.name: getattr(self.options, each.name)
             for each in fields(self.options)
-            if (value := getattr(self.options, each.name)) != each.default
-            or each.name not in _LATER
             if each.name not in ("drafter", *DRAFT_COUNTS)
         }
         return {
