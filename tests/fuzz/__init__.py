@@ -38,6 +38,8 @@ TARGETS = {
     "caches": "stores",
     "outputs": "stores",
     "stocks": "stores",
+    "expressions": "lengths",
+    "readers": "lengths",
 }
 
 

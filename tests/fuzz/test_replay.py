@@ -7,7 +7,14 @@ import pytest
 from tests.fuzz import CORPUS, TARGETS, inputs, target
 
 #: Numbers of random inputs for slow targets.
-_COUNTS = {"checkpoints": 60, "queries": 60, "requests": 40, "smiles": 200}
+_COUNTS = {
+    "checkpoints": 60,
+    "queries": 60,
+    "requests": 40,
+    "smiles": 200,
+    "expressions": 15,
+    "readers": 3,
+}
 
 
 @pytest.mark.filterwarnings("ignore")  # about odd files

@@ -24,9 +24,9 @@ from molspec.text import (
     other_spellings,
     sides_of,
     tokenize,
-    too_many_rings,
+    too_large,
 )
-from molspec.text.rings import _shortest_rings
+from molspec.text.bounds import _shortest_rings
 from tests.fuzz.draw import Draw
 
 _REFUSED = (InvalidSmilesError, TokenizationError)
@@ -110,7 +110,7 @@ def rings(draw: Draw) -> None:
             for place in pair:
                 closures[place] += f"%{number}"
     text = "".join(f"[C]{each}" for each in closures)
-    if too_many_rings(text) is None:
+    if too_large(text) is None:
         molecule = Chem.MolFromSmiles(text, sanitize=False)
         counted = _shortest_rings(molecule)
         assert len(Chem.GetSymmSSSR(molecule)) <= counted

@@ -188,12 +188,12 @@ def test_threads_parse_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     parse = Chem.MolFromSmiles
     being_parsed: list[str] = []
 
-    def slow(smiles: str) -> Any:
+    def slow(smiles: str, **options: Any) -> Any:
         being_parsed.append(smiles)
         time.sleep(0.005)
         assert being_parsed == [smiles]
         being_parsed.remove(smiles)
-        return parse(smiles)
+        return parse(smiles, **options)
 
     monkeypatch.setattr(Chem, "MolFromSmiles", slow)
     before = rdBase.LogStatus()
@@ -207,10 +207,10 @@ def test_process_forked_during_parsing_can_parse(monkeypatch: pytest.MonkeyPatch
     parse = Chem.MolFromSmiles
     started = Event()
 
-    def slow(smiles: str) -> Any:
+    def slow(smiles: str, **options: Any) -> Any:
         started.set()
         time.sleep(0.1)
-        return parse(smiles)
+        return parse(smiles, **options)
 
     monkeypatch.setattr(Chem, "MolFromSmiles", slow)
     before = rdBase.LogStatus()

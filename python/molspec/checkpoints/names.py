@@ -31,8 +31,8 @@ TORCH_LAYERS: Rules = (
     (r"feed_forward\.outer\.", "linear2."),
     (r"self_attention_norm\.", "norm1."),
     (r"cross_attention_norm\.", "norm2."),
-    (r"(encoder.*)feed_forward_norm\.", r"\1norm2."),
-    (r"(decoder.*)feed_forward_norm\.", r"\1norm3."),
+    (r"^(encoder.*)feed_forward_norm\.", r"\1norm2."),
+    (r"^(decoder.*)feed_forward_norm\.", r"\1norm3."),
 )
 #: torch stacks the projections of an attention in this order.
 _STACKED, _PARTS = "in_proj_", ("query", "key", "value")

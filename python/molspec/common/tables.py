@@ -63,7 +63,7 @@ _TEXT_KINDS = {
     "JSON": rb'\s*(\{|\[\s*["{\[\]])',
     # A tag that text follows is a token of a model, as in "<RX_1> C C O".
     "XML or HTML": rb"\s*<(?![\w|/-]+>[ \t]+[^<\s])",
-    "a MOL2 file": rb"\s*(#.*\s+)*@<TRIPOS>",
+    "a MOL2 file": rb"(\s*#.*\n)*\s*@<TRIPOS>",
     "a PDB file": rb"(HEADER|COMPND|REMARK|CRYST1|HETATM|ATOM) {2,}",
     "an XYZ file": rb"\s*\d+[ \t\r]*\n.*\n\s*[A-Z][a-z]?([ \t]+-?\d+(\.\d*)?){3}",
     "a file of structures, without .sdf or .mol in its name": rb"(.*\n){3}.*V[23]000[ \r]*\n",

@@ -148,29 +148,27 @@ def _query(record: _Record) -> Query:
     from rdkit import Chem
 
     from molspec.text import quiet, write_smiles
+    from molspec.text.bounds import block_too_large, molecule_too_large
 
-    supplier = Chem.SDMolSupplier()
+    def read(sanitize: bool) -> Chem.Mol | None:
+        supplier.SetData(structure, sanitize=sanitize)
+        return next(iter(supplier), None)
+
+    structure, supplier = record.structure, Chem.SDMolSupplier()
     with quiet():
-        supplier.SetData(record.structure)
-        molecule = next(iter(supplier), None)
-        if molecule is None:
-            return Query("", record.title, error=_reason(supplier, record.structure))
-        return Query(write_smiles(molecule), record.title)
-
-
-def _reason(supplier: Chem.SDMolSupplier, record: str) -> str:
-    """Why a record is not a molecule to RDKit: its message when it reads step by step."""
-    from rdkit import Chem
-
-    supplier.SetData(record, sanitize=False)
-    molecule = next(iter(supplier), None)
-    if molecule is None:
-        return "not a molecule to RDKit: its atoms and bonds cannot be read"
-    try:
-        Chem.SanitizeMol(molecule)
-    except ValueError as error:
-        return f"not a molecule to RDKit: {' '.join(str(error).split())}"
-    return "not a molecule to RDKit: it gives no reason"
+        try:
+            reason = block_too_large(structure)
+            plain = None if reason else read(sanitize=False)
+            if plain is None:
+                reason = reason or "its atoms and bonds cannot be read"
+            elif not (reason := molecule_too_large(plain)):
+                if (molecule := read(sanitize=True)) is not None:
+                    return Query(write_smiles(molecule), record.title)
+                Chem.SanitizeMol(plain)  # step by step, with its reason
+        except (ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+    reason = reason or "it gives no reason"
+    return Query("", record.title, error=f"not a molecule to RDKit: {reason}")
 
 
 def write_records(answer: Answer, context: OutputContext) -> str:

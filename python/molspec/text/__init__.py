@@ -14,13 +14,13 @@ if TYPE_CHECKING:
         rooted_spellings as rooted_spellings,
         spelt_alike as spelt_alike,
     )
+    from molspec.text.bounds import too_large as too_large
     from molspec.text.molecules import (
         read_smiles as read_smiles,
         write_smiles as write_smiles,
         written_order as written_order,
     )
     from molspec.text.pieces import PieceVocabulary as PieceVocabulary
-    from molspec.text.rings import too_many_rings as too_many_rings
     from molspec.text.smiles import (
         InvalidSmilesError as InvalidSmilesError,
         canonical_query as canonical_query,

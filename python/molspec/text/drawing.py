@@ -6,7 +6,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from molspec.text.rings import too_many_rings
+from molspec.text.molecules import read_smiles
 from molspec.text.smiles import quiet
 
 #: Pixels of an angstrom: bonds have the same length in every drawing, whose size varies.
@@ -21,11 +21,9 @@ def drawing(smiles: str) -> str | None:
     if len(smiles) > _LONGEST_DRAWN:
         return None
     with quiet():
-        if too_many_rings(smiles):
-            return None
-        molecule = Chem.MolFromSmiles(smiles.strip())  # its > may be of a bond, ->
+        molecule = read_smiles(smiles.strip())  # its > may be of a bond, ->
         if molecule is None:
-            molecule = Chem.MolFromSmiles(smiles.strip().replace(">", "."))
+            molecule = read_smiles(smiles.strip().replace(">", "."))
         if molecule is None or not 0 < molecule.GetNumAtoms() <= _MOST_ATOMS_DRAWN:
             return None
         return _svg(molecule)

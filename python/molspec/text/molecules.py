@@ -13,9 +13,11 @@ from typing import Any
 
 from rdkit import Chem
 
+from molspec.text.bounds import too_large
+
 #: Atomic numbers of elements that are not metals to RDKit; 0 is any atom.
 _NONMETALS = {0, 1, 2, *range(5, 11), *range(14, 19), *range(33, 37), *range(52, 55), 85, 86}
-_ATOM = r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops*]"
+_ATOM = r"\[[^\[\]]+\]|Br?|Cl?|[NOSPFIbcnops*]"
 _IS_NEW = "[CH3]" in Chem.MolToSmiles(Chem.MolFromSmiles("C[Mg]Br"))
 _TURNED = {"/": "\\", "\\": "/"}
 #: The largest valences, by atomic number, that RDKit 2023.9 has larger ones for.
@@ -30,10 +32,15 @@ def is_metal(atom: Chem.Atom) -> bool:
     return atom.GetAtomicNum() not in _NONMETALS
 
 
-def read_smiles(smiles: str) -> Chem.Mol | None:
-    """The molecule; None if there is none."""
-    molecule = Chem.MolFromSmiles(smiles)
-    if _IS_NEW or molecule is None:
+def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
+    """The molecule; None if there is none, or if the text is too large for RDKit.
+
+    sanitize: whether RDKit checks valences and looks for rings.
+    """
+    if too_large(smiles):
+        return None
+    molecule = Chem.MolFromSmiles(smiles, sanitize=sanitize)
+    if _IS_NEW or molecule is None or not sanitize:
         return molecule
     for atom in molecule.GetAtoms():
         number = atom.GetAtomicNum()

@@ -142,10 +142,13 @@ def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
     reactants, reagents, products = sides
     numbers = MAP_NUMBER.findall(products)
     if (task == "retro") != answer:
-        before = {canonicalise(each) for each in re.split("[.~]", f"{reactants}.{reagents}")}
+        given = filter(None, re.split("[.~]", f"{reactants}.{reagents}"))
+        before = {canonicalise(each) for each in given}
         parts = products.split(".")
         part = ".".join(
-            each for each in parts if len(parts) < 2 or canonicalise(each) not in before
+            each
+            for each in filter(None, parts)
+            if len(parts) < 2 or canonicalise(each) not in before
         )
         part = part or products
     elif answer:

@@ -8,6 +8,7 @@ from itertools import chain
 from rdkit import Chem
 from rdkit.Chem.rdChemReactions import ReactionFromRxnBlock
 
+from molspec.text.bounds import block_too_large, molecule_too_large
 from molspec.text.molecules import write_smiles
 from molspec.text.smiles import quiet
 
@@ -31,10 +32,14 @@ def read_rxn(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _smiles(block: str) -> str:
     with quiet():
         try:
+            if block_too_large(block):
+                return ""
             reaction = ReactionFromRxnBlock(block, strictParsing=False)
             sides = (reaction.GetReactants(), reaction.GetAgents(), reaction.GetProducts())
             for molecule in chain(*sides):
+                if molecule_too_large(molecule):
+                    return ""
                 Chem.SanitizeMol(molecule)
-        except ValueError:
+        except (ValueError, RuntimeError):
             return ""
         return ">".join(".".join(map(write_smiles, side)) for side in sides)

@@ -8,7 +8,6 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.molecules import read_smiles, write_smiles
-from molspec.text.rings import too_many_rings
 from molspec.text.smiles import is_one_word, quiet, with_dots
 
 #: Longer texts are left unchanged: no model reads as much, and RDKit would take seconds.
@@ -99,7 +98,7 @@ def main_component(smiles: str) -> tuple[str, tuple[str, ...]]:
     if len(smiles) > LONGEST or not is_one_word(smiles) or "." not in (smiles := with_dots(smiles)):
         return smiles, ()
     with quiet():
-        whole = None if too_many_rings(smiles) else read_smiles(smiles)
+        whole = read_smiles(smiles)
         if whole is None:
             return smiles, ()
         found = Chem.GetMolFrags(whole, asMols=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
+from molspec.text.bounds import too_large, too_long
 from molspec.text.molecules import is_metal, read_smiles, write_smiles
-from molspec.text.rings import too_many_rings
 from molspec.text.tokens import (
     has_dative_bond,
     is_text,
@@ -83,7 +83,7 @@ def canonicalise(smiles: str) -> str | None:
 
     A bond `~` between whole molecules, as some write between the ions of a salt, is a dot.
     """
-    if not is_one_word(smiles):
+    if not is_one_word(smiles) or too_long(smiles):
         return None
     whole = smiles.replace("~", ".").replace(*_HYDROGEN)
     parts = [_canonical_part(part) for part in whole.split(".")]
@@ -96,7 +96,7 @@ def _canonical_part(smiles: str) -> str | None:
     written = _written if len(smiles) <= _LONGEST_KEPT else _written.__wrapped__
     try:
         return written(smiles)
-    except InvalidSmilesError:
+    except (InvalidSmilesError, RuntimeError):  # RDKit's own faults
         return None
 
 
@@ -144,7 +144,7 @@ def without_deuterium(smiles: str) -> str:
 def is_atom(token: str) -> bool:
     """Whether RDKit reads it as an atom."""
     with quiet():
-        return Chem.AtomFromSmiles(token) is not None
+        return too_long(token) is None and Chem.AtomFromSmiles(token) is not None
 
 
 def check_text(smiles: object) -> str:
@@ -200,7 +200,7 @@ def check_beginning(text: str) -> None:
     closed += ")" * (tokens.count("(") - tokens.count(")"))
     closed += "".join(f".*{number}" for number, count in numbers.items() if count % 2)
     with quiet():
-        molecule = Chem.MolFromSmiles(closed, sanitize=False)
+        molecule = read_smiles(closed, sanitize=False)
         if molecule is None or Chem.SanitizeMol(molecule, _VALENCES, catchErrors=True):
             raise InvalidSmilesError("no molecule's SMILES begins with it")
 
@@ -297,7 +297,7 @@ def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:
     """Parse; also return RDKit's log, if it can be captured (from RDKit 2026.03 on)."""
     capture = getattr(rdBase, "CaptureErrorLog", None)
     with quiet():
-        if reason := too_many_rings(smiles):
+        if reason := too_large(smiles):
             return None, reason
         molecule = read_smiles(smiles)
         if molecule is not None or capture is None:

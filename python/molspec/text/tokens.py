@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NoReturn
 
-_TOKEN = r"\[[^\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}"
+_TOKEN = r"\[[^\[\]]+\]|Br?|Cl?|[NOSPFIbcnops0-9().=#\-+\\/:~@?>*$]|%[0-9]{2}"
 #: Words of tokenised files: some write the arrow of a reaction as one.
 _WORD = re.compile(f"(?:{_TOKEN})|>>")
 #: Words before a molecule that some models read too, such as the <RX_3> of a class of reactions.
@@ -20,7 +20,7 @@ _CLASSES = re.compile(r"(?:<[^<>\s]+>\s*)+")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
 #: The symbol of an atom: that of a bracket, with the rest of it, or one without brackets.
-_SYMBOL = re.compile(r"\[\d*([A-Z][a-z]?|se|te|as|si|[a-z]|\*)[^\]]*\]|(Br|Cl|[BCNOPSFIbcnops*])")
+_SYMBOL = re.compile(r"\[\d*([A-Z][a-z]?|se|te|as|si|[a-z]|\*)[^\[\]]*\]|(Br|Cl|[BCNOPSFIbcnops*])")
 #: Characters of a token that a message shows, and tokens that it names.
 _SHOWN, _NAMED = 40, 5
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from rdkit import Chem
 
-from molspec.text import quiet, reaction_sides
+from molspec.text import quiet, reaction_sides, read_smiles
 
 #: Bonds from an atom that may change to the nearest one that the reaction changes.
 _DISTANCE = 3
@@ -37,7 +37,7 @@ def vary(reaction: str, count: int, random: Random) -> list[str]:
         return []
     left, agents, right = sides
     with quiet():
-        reactants, products = Chem.MolFromSmiles(left), Chem.MolFromSmiles(right)
+        reactants, products = read_smiles(left), read_smiles(right)
         if reactants is None or products is None:
             return []
         atoms = _by_number(products)

@@ -1,9 +1,14 @@
-"""No text of a stranger keeps RDKit busy: its rings are counted before it looks for them."""
+"""No text of a stranger keeps RDKit busy or ends the process: it is bounded before RDKit reads."""
+
+import ast
+from pathlib import Path
 
 import pytest
 from rdkit import rdBase
 
-from molspec.text import InvalidSmilesError, canonical_query, too_many_rings
+import molspec
+from molspec.files.sdf import read_records
+from molspec.text import InvalidSmilesError, canonical_query, canonicalise, rxn, too_large
 from molspec.text.salts import main_component
 from tests.refusals import refused
 
@@ -42,8 +47,8 @@ def test_a_text_with_millions_of_rings_is_refused(step: int) -> None:
 @pytest.mark.parametrize("smiles", ["o1co" + "*" * 40 + "1", "c1ccccc1" + "[*:1]" * 13])
 def test_many_unknown_atoms_beside_aromatic_ones_are_refused(smiles: str) -> None:
     refused(InvalidSmilesError, "unknown atoms beside aromatic ones", canonical_query, smiles)
-    assert too_many_rings("*" * 40) is None
-    assert too_many_rings("c1ccccc1" + "*" * 12) is None
+    assert too_large("*" * 40) is None
+    assert too_large("c1ccccc1" + "*" * 12) is None
 
 
 def test_a_text_with_more_rings_than_any_molecule_is_refused() -> None:
@@ -68,5 +73,36 @@ def test_a_text_with_more_rings_than_any_molecule_is_refused() -> None:
     ],
 )
 def test_molecules_with_many_rings_are_read(smiles: str) -> None:
-    assert too_many_rings(smiles) is None
+    assert too_large(smiles) is None
     assert canonical_query(smiles)
+
+
+@pytest.mark.parametrize("piece", ["C", "C(", "N(C)", "CCO", "[13CH2]", "Br", "C=C", "*"])
+def test_a_text_with_more_atoms_than_rdkit_can_write_is_refused(piece: str) -> None:
+    for count, message in ((4001, "atoms, more than 4,000"), (1 << 20, "characters, more than")):
+        assert message in str(too_large(piece * count)).replace("atoms or bonds", "atoms")
+        assert canonicalise(piece * count) is None
+    assert too_large(piece * 1000) is None
+    assert too_large(f"{'N[C@@H](CCC(N)=O)C(=O)' * 400}O") is None  # a protein
+
+
+def test_a_structure_of_a_file_is_bounded_by_what_it_says() -> None:
+    block = "\n\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\n"
+    counts = "M  V30 COU-\nM  V30 NTS 99999999 0 0 0 0\n", "M  V30 COUNTS 1 9999999999 0 0 0\n"
+    for lines in ([*(block + said).splitlines(True), "M  END\n"] for said in counts):
+        (query,) = read_records(iter(lines))
+        assert "99,999 atoms or bonds, more than 4,000" in str(query.error)
+        assert [*rxn.read_rxn(iter(["$RXN V3000\n", *lines]))] == [("", "")]
+
+
+def test_rdkit_is_given_text_in_few_places() -> None:
+    found = set()
+    for path in Path(molspec.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+            if "FromSmiles" in name or "FromMol" in name or name == "SDMolSupplier":
+                found.add((path.stem, name))
+    assert found == {
+        *(("bounds", "MolFromSmiles"), ("molecules", "MolFromSmiles"), ("sdf", "SDMolSupplier")),
+        *(("smiles", "AtomFromSmiles"), ("variation", "MolFromSmiles")),  # of its own groups
+    }
