@@ -215,6 +215,21 @@ def test_a_body_that_is_not_an_object_of_json_is_refused(
         assert response.json()["detail"].endswith(": expected application/json")
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_offered_protocol_is_ignored_and_a_compressed_body_refused(
+    client: httpx.Client, chunked: bool
+) -> None:
+    body = json.dumps({"model": "retro", "queries": ["CCO"], **SHORT}).encode()
+    expected = client.post("/v1/predict", content=body, headers=JSON).json()
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", **JSON}
+    for _ in range(2):  # on one connection
+        content = iter([body[:9], body[9:]]) if chunked else body
+        assert client.post("/v1/predict", content=content, headers=offer).json() == expected
+    refused = client.post("/v1/predict", content=body, headers={"Content-Encoding": "gzip", **JSON})
+    assert (refused.status_code, refused.headers["Accept-Encoding"]) == (415, "identity")
+    assert "Content-Encoding is 'gzip'" in refused.text
+
+
 def test_a_beam_widens_up_to_the_limit_of_the_server(client: httpx.Client) -> None:
     """The default factor is 4, but 8 * 4 hypotheses are beyond the limit."""
     body = {"model": "retro", "queries": ["CCO"], "n_best": 8, "drop_unchanged": True, **SHORT}

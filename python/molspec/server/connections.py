@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from httptools import HttpParserUpgrade, HttpRequestParser
+
 if TYPE_CHECKING:  # which cannot read httptools
     from uvicorn.protocols.http.h11_impl import H11Protocol as _Base
 else:
@@ -24,6 +26,38 @@ _REFUSAL = (
 )
 
 
+class _Parser:
+    """httptools' parser, which by itself ends where a client offers another protocol.
+
+    Java's offers HTTP/2 with each request. A server may ignore that (RFC 9110, 7.8): the head is
+    parsed again without it.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol, self._parser = protocol, HttpRequestParser(protocol)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    @property
+    def has_offer(self) -> bool:
+        """Whether the head offers another protocol."""
+        return bool(self._parser.should_upgrade() and self._parser.get_method() != b"CONNECT")
+
+    def feed_data(self, data: bytes) -> None:
+        """Parse further bytes."""
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as end:
+            if not self.has_offer:
+                raise
+            kept = [each for each in self._protocol.headers if each[0] != b"upgrade"]
+            words = (self._parser.get_method(), self._protocol.url, b"HTTP/1.1")
+            head = [b" ".join(words), *map(b": ".join, kept), b""]
+            self._parser = HttpRequestParser(self._protocol)
+            self.feed_data(b"\r\n".join((*head, data[end.args[0] :])))
+
+
 class Protocol(_Base):
     """uvicorn's connection, which by itself waits for ever, and reads headers without end."""
 
@@ -32,10 +66,12 @@ class Protocol(_Base):
     #: Bytes since the parser last had a whole head or a part of a body.
     _unparsed = 0
     url: bytes  # uvicorn's
+    headers: list[tuple[bytes, bytes]]
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first request."""
         super().connection_made(transport)
+        self.parser = _Parser(self)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -50,12 +86,19 @@ class Protocol(_Base):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Pass a request on unless its head is too long."""
+        """Pass a request on unless its head is too long, or is parsed again."""
+        if self.parser.has_offer:
+            return
         head = sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
         if head > MOST_HEAD_BYTES:
             raise ValueError  # to the parser, which refuses the request
         self._unparsed = 0
         super().on_headers_complete()  # type: ignore[misc]
+
+    def on_message_complete(self) -> None:
+        """End a request, unless it is parsed again."""
+        if not self.parser.has_offer:
+            super().on_message_complete()  # type: ignore[misc]
 
     def on_body(self, body: bytes) -> None:
         """Note that the body goes on."""

@@ -41,13 +41,14 @@ class Guard:
         self._most = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body and pass the request on, or answer it with 400, 401, 408 or 413."""
+        """Read the body and pass the request on, or answer it with 400, 401, 408, 413 or 415."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
             self._check_host(scope)
             self._check_key(scope)
+            self._check_coding(scope)
             body = await self._body(scope, receive)
         except HTTPException as error:
             refusal = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
@@ -76,6 +77,12 @@ class Guard:
         if not sum(hmac.compare_digest(one, key) for one in given for key in self._keys):
             detail = "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY"
             raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
+
+    def _check_coding(self, scope: Scope) -> None:
+        coding = dict(scope["headers"]).get(b"content-encoding", b"identity").decode("latin-1")
+        if coding.strip().lower() not in ("", "identity"):
+            detail = f"Content-Encoding is {coding!r}: expected a body that is not compressed"
+            raise HTTPException(415, detail, {"Accept-Encoding": "identity"})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The body; None if the client is gone."""
