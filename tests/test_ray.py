@@ -51,7 +51,8 @@ def expected(folder: Path) -> list[dict[str, Any]]:
     answers = [
         {
             "predictions": [
-                {**vars(found), "canonical": found.canonical} for found in result.predictions
+                {**vars(found), "canonical": found.canonical, "note": result.doubt(found) or None}
+                for found in result.predictions
             ],
             "note": None,
             "error": result.error,

@@ -43,7 +43,8 @@ def _type(kind: Any) -> pa.DataType:
 
 def columns() -> dict[str, pa.DataType]:
     """The columns that a row gets, named as in `molspec predict -f jsonl`."""
-    found = pa.struct({each.name: _type(each.kind) for each in answer_fields()})
+    fields = {each.name: _type(each.kind) for each in answer_fields()}
+    found = pa.struct({**fields, "note": pa.string()})
     return {"predictions": pa.list_(found), "note": pa.string(), "error": pa.string()}
 
 
@@ -84,7 +85,11 @@ class Predictor:
         answers = list(predict_queries(self._model, queries, self._config, **self._reading))
         found = {
             "predictions": [
-                [each.to_json() for each in answer.result.predictions] for answer in answers
+                [
+                    {**each.to_json(), "note": answer.result.doubt(each) or None}
+                    for each in answer.result.predictions
+                ]
+                for answer in answers
             ],
             "note": [answer.query.note or None for answer in answers],
             "error": [answer.error for answer in answers],

@@ -73,12 +73,16 @@ def test_evaluate_prints_a_summary(run: Run, loaded: Loaded) -> None:
         "1             50.0 %",
     )
     assert all(each in run.out for each in told)
-    assert run.err.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
+    why, excluded, *_ = run.err.splitlines()
+    assert why == "molspec: 1 of 3 queries failed: it has an X"
+    assert excluded.startswith("molspec: 1 of 3 targets are not molecules to RDKit")
     assert (loaded["name"], loaded["dtype"]) == ("retro", "bfloat16")
     assert run(f"{command} --format json") == 1
     summary = json.loads(run.out)
     assert (summary["queries"], summary["accuracy"]) == (3, {"1": 0.5, "3": 0.5})
     assert summary["settings"]["batch_size"] == loaded["model"].options.batch_size == 2
+    write("a.tsv", "src\ttgt\nC\tC(\n")
+    assert run("evaluate a.tsv") == 1  # nothing was measured
 
 
 def test_score_writes_the_log_probs_of_targets(run: Run) -> None:

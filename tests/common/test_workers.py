@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,15 @@ def squares(items: Iterator[int]) -> Iterator[int]:
 
 def lost(item: int) -> int:
     return -item
+
+
+@pytest.mark.parametrize("patching", ["gevent", "eventlet"])
+def test_workers_without_pythons_own_sockets_are_refused(
+    monkeypatch: pytest.MonkeyPatch, patching: str
+) -> None:
+    monkeypatch.setattr(socket, "socket", type("socket", (), {"__module__": f"{patching}.socket"}))
+    with pytest.raises(RuntimeError, match=f"^{patching} has patched this process: "):
+        next(in_processes(lambda items: items, [1], 2, lambda item: item))
 
 
 def test_workers_beside_another_interpreter_are_refused() -> None:

@@ -38,6 +38,7 @@ def test_answers_and_faults_are_counted_by_rank(evaluation: Evaluation) -> None:
     """Of four valid targets, one is found at rank 1, one at rank 3; a failed query finds none."""
     summary = evaluation.summary
     assert (summary.queries, summary.failed, summary.excluded) == (5, 1, 1)
+    assert [*summary.errors.values()] == [1]
     assert summary.accuracies == {1: 0.25, 3: 0.5}
     ranks = summary.to_json()["ranks"]
     assert [e["interval"] for e in ranks] == [summary.interval(n) for n in (1, 2, 3)]

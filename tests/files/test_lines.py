@@ -44,11 +44,13 @@ C X  m 2\ufffd\ufffd
 """,
     "jsonl": """\
 {"id": "m 1", "query": "CCO", "predictions": [{"smiles": "OC", "canonical": "CO", \
-"log_prob": -0.30000000000000004, "finished": true, "count": 3}, {"smiles": "C=O(", \
-"canonical": null, "log_prob": -7.25, "finished": true}], "note": null, "error": null, \
+"log_prob": -0.30000000000000004, "finished": true, "count": 3, "note": null}, {"smiles": "C=O(", \
+"canonical": null, "log_prob": -7.25, "finished": true, "note": null}], "note": null, \
+"error": null, \
 "columns": {"price, EUR": "1,5"}}
 {"id": "4", "query": "CCC", "predictions": [{"smiles": "C=C", "canonical": null, \
-"log_prob": -0.125, "finished": false}], "note": "without [Na+]", "error": null, \
+"log_prob": -0.125, "finished": false, "note": null}], "note": "without [Na+]", \
+"error": null, \
 "columns": {"price, EUR": "2"}}
 {"id": "m\\t2\\u001b\\u009b", "query": "C\\tX\\n", "predictions": [], "note": null, \
 "error": "not SMILES: '<U+0009>' at position 2", "columns": {"price, EUR": ""}}

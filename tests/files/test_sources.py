@@ -60,6 +60,8 @@ READ = [
     ("a.csv", "smiles\nC l c 1 c c c\nC C % 1 0\n", ["Clc1ccc", "CC%10"]),
     ("a.txt", "<RX_1> C C O\n<RX_1> CCO ethanol\n", ["<RX_1>CCO", ("<RX_1>CCO", "ethanol")]),
     ("a.smi", "[13C]\n[ Na+] x\n", ["[13C]", ("[", "Na+] x")]),
+    ("a.smi", "smiles\tEnamine_ID\tMW\nCO\tEN-1\t32\nCN\t\t31\n", [("CO", "EN-1"), "CN"]),
+    ("a.smi", "SMILES MW  name\nCO |r| 32 a b\nCN\n", [("CO", "a"), "CN"]),
     # Tables.
     ("a.csv", "Name,smiles,note\nm 1,CO,x\nm2,,y\n,CN", [("CO", "m 1"), ("", "m2"), "CN"]),
     ("a.tsv", "Name\tsmiles\nm 1\tCO\n\tCN", [("CO", "m 1"), "CN"]),

@@ -33,6 +33,11 @@ def rows(
         ),
         ("marked.tsv", f"\ufeffReaction \tid\r\n{FIRST}\t1\r\n", [(2, FIRST)]),
         ("spaced.csv", "\ufeffReactants, Product\nCCO,CC=O\n", [(2, SECOND)]),
+        (
+            "numbered.csv",
+            "agent_000,reactant_000,Reactant 1,product_000\nN,CO,CCl,COC\n,,CCO,CC=O\n",
+            [(2, "CO.CCl>N>COC"), (3, "CCO>>CC=O")],
+        ),
         ("bad.tsv", f"rxn\n{FIRST}\nnothing\n", [(2, FIRST), (3, "nothing")]),
     ],
 )

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from molspec.evaluation import Evaluation, Record, Summary
 
 
+#: Reasons of failed queries that are printed.
+_REASONS = 3
+
+
 @command
 def evaluate_command(
     tables: list[Path] = TABLES,
@@ -79,7 +83,8 @@ def evaluate_command(
             f"{evaluation.labelled} of {evaluation.summary.queries} queries have deuterium, read "
             "as hydrogen: their targets are compared as they are"
         )
-    return 1 if evaluation.summary.failed else 0
+    summary = evaluation.summary
+    return 1 if summary.failed or summary.excluded == summary.queries else 0
 
 
 def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) -> None:
@@ -107,6 +112,10 @@ def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
         print_out(json.dumps(values, indent=1))
     else:
         print_out(report(settings, summary, groups))
+    for error, count in summary.errors.most_common(_REASONS):
+        print_err(f"{count} of {summary.queries} queries failed: {error}")
+    if (others := len(summary.errors) - _REASONS) > 0:
+        print_err(f"{others} other reasons; --output or --format json has them all")
     if summary.excluded:
         print_err(
             f"{summary.excluded} of {summary.queries} targets are not molecules to RDKit: "

@@ -221,7 +221,10 @@ class _Pool(Generic[ItemT, ResultT]):
 
 
 def _check_alone() -> None:
-    """Raise RuntimeError if Python has several interpreters: a forked child waits for them."""
+    """Raise RuntimeError if Python has several interpreters, or greenlets in place of threads.
+
+    A forked child waits for them.
+    """
     for name in ("_interpreters", "_xxsubinterpreters"):  # from 3.13 on, before
         with suppress(ImportError):
             if (count := len(import_module(name).list_all())) > 1:
@@ -229,6 +232,11 @@ def _check_alone() -> None:
                     f"{count} interpreters are in this process: expected one, since a process that "
                     "is forked beside others hangs; close them, or take processes 1"
                 )
+    if (patched := socket.socket.__module__.partition(".")[0]) in ("gevent", "eventlet"):
+        raise RuntimeError(
+            f"{patched} has patched this process: expected threads and sockets of Python, which "
+            "worker processes need; take processes 1"
+        )
 
 
 class _Template(Generic[ItemT, ResultT]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from math import sqrt
 from statistics import median
@@ -13,6 +15,7 @@ from molspec.evaluation.record import Record
 #: Ranks whose accuracy is reported, up to the number of answers requested.
 REPORTED_RANKS = (1, 3, 5, 10, 25)
 
+_NUMBER = re.compile(r"\d+")
 #: Standard deviations around the mean that contain 95 % of a normal distribution.
 _NORMAL_95 = 1.959964
 
@@ -40,6 +43,9 @@ class Summary:
         self.queries = 0
         #: Queries without answers; their targets count as not found.
         self.failed = 0
+        #: Their reasons; of those that differ in numbers alone, the first.
+        self.errors = Counter[str]()
+        self._alike: dict[str, str] = {}
         #: Queries whose target is not a molecule to RDKit: they do not count for accuracy.
         self.excluded = 0
         self.ranks = tuple(Rank() for _ in range(answer_count))
@@ -53,6 +59,8 @@ class Summary:
         """Count a query."""
         self.queries += 1
         self.failed += record.error is not None
+        if record.error is not None:
+            self.errors[self._alike.setdefault(_NUMBER.sub("", record.error), record.error)] += 1
         self.excluded += record.target_canonical is None
         self.seconds += record.seconds
         if record.found_at is not None:
@@ -121,6 +129,7 @@ class Summary:
         return {
             "queries": self.queries,
             "failed": self.failed,
+            "errors": dict(self.errors.most_common()),
             "excluded": self.excluded,
             "accuracy": {str(rank): value for rank, value in self.accuracies.items()},
             "ranks": [

@@ -29,11 +29,7 @@ def jsonl(answer: Answer, context: OutputContext) -> str:
         "id": answer.identifier,
         "query": answer.query.smiles,
         "predictions": [
-            {
-                **prediction.told(),
-                **({"note": doubt} if (doubt := result.doubt(prediction)) else {}),
-            }
-            for prediction in result.predictions
+            {**each.told(), "note": result.doubt(each) or None} for each in result.predictions
         ],
         "note": answer.query.note or None,
         "error": answer.error,

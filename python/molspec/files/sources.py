@@ -16,6 +16,7 @@ from molspec.common.tables import (
     COMPRESSED,
     NAME_COLUMNS,
     RXN_ENDINGS,
+    cell_at,
     first_column,
     open_lines,
     read_lines,
@@ -50,7 +51,8 @@ _BRACKETS = re.compile(r"\|?\s*(\[\w+\]\s*)+")
 _IDENTIFIER = re.compile(r"[\w.:-]+")
 #: What follows an atom in files of structures.
 _COORDINATES = re.compile(r"(-?\d+\.\d+\s+){2}-?\d+\.\d+\b")
-#: Possible header of the first column of a file of SMILES and names, as RDKit writes it.
+_ID = re.compile(r"(?i)(^|_|\b)id|id$")
+#: In the possible header of the first column of a file of SMILES and names, as RDKit writes it.
 _TITLE = "smiles"
 
 
@@ -164,6 +166,7 @@ class QueryFile:
         from molspec.text.reactions import reaction_part
 
         has_tokens: bool | None = None
+        name_at: int | None = None  # of the columns behind SMILES, if a header names several
         for number, line in enumerate(self._lines):
             if self.form == _GIVEN:
                 yield Query(plain_smiles(line))
@@ -186,7 +189,11 @@ class QueryFile:
                 yield Query("", error=f"{fault}: expected SMILES, or a token a word")
             elif not tab and _COORDINATES.match(name):
                 yield Query("", error=f"{line.strip()!r} has coordinates: expected SMILES")
-            elif number or smiles.casefold() != _TITLE:
+            elif not number and _TITLE in smiles.casefold():
+                name_at = _name_column(_words(line)[1:])
+            else:
+                if name_at is not None:
+                    name = cell_at(more.split("\t") if tab else name.split(), name_at)
                 yield Query(reaction_part(smiles, task), name.strip())
 
     def _of_texts(self) -> Iterator[Query]:
@@ -257,6 +264,15 @@ def query_column(column: str | None, task: Task | None, option: str = "column") 
     keys = _KEY_COLUMNS if task is None else ()  # of a stock
     usual = (*_QUERY_COLUMNS, *COLUMNS[task][0], *keys, "source")
     return Column(option, column, usual, needed=True)
+
+
+def _name_column(header: Sequence[str]) -> int | None:
+    """The column of identifiers behind SMILES; None if all that follows is the name."""
+    if len(header) < 2:
+        return None
+    known = first_column(header, NAME_COLUMNS)
+    likely = (index for index, name in enumerate(header) if _ID.search(name))
+    return next(likely, 0) if known is None else known
 
 
 def _words(line: str) -> list[str]:

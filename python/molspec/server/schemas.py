@@ -60,8 +60,8 @@ def _prediction_fields() -> dict[str, Any]:
         )
         for each in answer_fields()
     }
-    note = Field(description="Why it is impossible as it stands; omitted if it is not.")
-    return {**described, "note": (Annotated[str | None, note], None)}
+    note = Field(description="Why it is no reaction as it stands.")
+    return {**described, "note": (Annotated[str | None, note], ...)}
 
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -17,7 +18,7 @@ from molspec.common.tables import (
     printable,
     read_cells,
 )
-from molspec.common.task import COLUMNS, Task
+from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
 from molspec.text.reactions import (
     MAP_NUMBER,
@@ -133,17 +134,26 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, [reaction or ">>"]
 
 
-def _sides(header: Sequence[str], task: Task | None) -> list[tuple[int, int | None, int]]:
+def _numbered(header: Sequence[str], *names: str) -> list[int]:
+    """The columns of a side that has one a molecule: reactant_000, reactant_001."""
+    name = re.compile(f"({'|'.join(names)})[ _-]?[0-9]+", re.IGNORECASE)
+    return [index for index, cell in enumerate(header) if name.fullmatch(cell.strip())]
+
+
+def _sides(header: Sequence[str], task: Task | None) -> list[tuple[list[int], ...]]:
     """Find the columns of left sides, of the reagents beside them, and of right sides."""
     names = [(left, right) for left in COLUMNS["product"][0] for right in COLUMNS["retro"][0]]
     if task is not None:
         names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
     found = ((find_column(header, left), find_column(header, right)) for left, right in names)
-    return [
-        (left, reagents_column(header, left), right)
+    whole = [
+        ([left], [at] if (at := reagents_column(header, left)) is not None else [], [right])
         for left, right in found
         if left is not None and right is not None
     ]
+    agents = _numbered(header, *REAGENT_COLUMNS, "solvent", "catalyst")
+    lefts, rights = _numbered(header, "reactant"), _numbered(header, "product")
+    return [*whole, *([(lefts, agents, rights)] if lefts and rights else [])]
 
 
 def _lacks_a_side(cell: str) -> bool:
@@ -153,13 +163,13 @@ def _lacks_a_side(cell: str) -> bool:
 
 
 def _reaction(
-    cells: Sequence[str], column: int | None, sides: Sequence[tuple[int, int | None, int]]
+    cells: Sequence[str], column: int | None, sides: Sequence[tuple[list[int], ...]]
 ) -> str:
     """The reaction SMILES of a row, "" if it has none."""
     if column is not None and column < len(cells) and cells[column]:
         return reaction_of(cells[column])
-    for left, reagents, right in sides:
-        if max(left, right) < len(cells):
-            agents = cell_at(cells, reagents).strip()
-            return f"{plain_smiles(cells[left])}>{agents}>{plain_smiles(cells[right])}"
+    for found in sides:
+        if max(found[0][0], found[2][0]) < len(cells):
+            parts = ((plain_smiles(cell_at(cells, at)) for at in side) for side in found)
+            return ">".join(".".join(filter(None, part)) for part in parts)
     return ""
