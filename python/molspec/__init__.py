@@ -31,4 +31,4 @@ if TYPE_CHECKING:
     )
     from molspec.text import Vocabulary as Vocabulary
 else:
-    __getattr__, __dir__ = imported_when_used(__name__, __file__)
+    __getattr__, __dir__ = imported_when_used(__name__)

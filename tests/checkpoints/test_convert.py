@@ -1,9 +1,12 @@
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from molspec.checkpoints import CheckpointError, convert, read
+from molspec.checkpoints import CheckpointError, convert, read, write
+from tests import tiny
 from tests.checkpoints import stored
 from tests.refusals import refused
 
@@ -53,6 +56,19 @@ def test_a_pointer_of_git_lfs_is_named(source: Path) -> None:
     (source / "model.ckpt").write_text(pointer)
     for path in (source, source / "model.ckpt"):
         refused(CheckpointError, r"model\.ckpt is a pointer; `git lfs pull`", read, path)
+
+
+def test_a_pipe_is_refused_and_a_linked_card_not_copied(tmp_path: Path) -> None:
+    model, copy = tmp_path / "model", tmp_path / "copy"
+    shared = tiny.checkpoint()
+    key, query = (f"encoder.layers.0.self_attention.{part}.weight" for part in ("key", "query"))
+    write(replace(shared, weights={**shared.weights, key: shared.weights[query]}), model)
+    (tmp_path / "secret").write_text("secret")
+    (model / "README.md").symlink_to("../secret")
+    assert convert(model, copy).card is None
+    assert not (copy / "README.md").exists()
+    os.mkfifo(copy / "ngram.bin")
+    refused(CheckpointError, "ngram.bin is a pipe or a device", read, copy)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,9 @@ def _read(path: Path, vocabulary: Path | None) -> Checkpoint:
         model = path / "model"
         cure = f"its model is {model}" if model.is_dir() else unfinished
         raise CheckpointError(f"a training; {cure}")
-    for file in path.iterdir() if path.is_dir() else [path]:
+    for file in (*path.iterdir(), *(path / "spec").glob("*")) if path.is_dir() else [path]:
+        if file.exists() and not file.is_file() and not file.is_dir():
+            raise CheckpointError(f"{file.name} is a pipe or a device: expected a file")
         if file.is_file():
             with file.open("rb") as stream:
                 if stream.read(len(_POINTER)) == _POINTER:

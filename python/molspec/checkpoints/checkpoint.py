@@ -175,9 +175,9 @@ def check_weights(
             raise CheckpointError(
                 f"weight {name} has shape {tuple(weights[name].shape)}: expected {shape}"
             )
-        if not weights[name].is_floating_point():
+        if not weights[name].is_floating_point() or weights[name].itemsize == 1:
             raise CheckpointError(
-                f"weight {name} is of {weights[name].dtype}: expected floating point"
+                f"weight {name} is of {weights[name].dtype}: expected floating point, not quantised"
             )
         # In a tenth of the time of `isfinite`: a NaN is both the least and the most.
         if not all(map(math.isfinite, map(float, weights[name].aminmax()))):

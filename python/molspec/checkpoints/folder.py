@@ -70,6 +70,7 @@ def read(path: Path) -> Checkpoint:
     config = _read_config(path / _CONFIG)
     ngram, card = path / _NGRAM, path / _CARD
     heads = path / _HEADS
+    is_own = card.is_file() and card.resolve().parent == (path / _CONFIG).resolve().parent
     vocabulary = read_object(path / _VOCABULARY)
     kind = PieceVocabulary if "tokenizer" in vocabulary else Vocabulary
     checkpoint = Checkpoint(
@@ -78,7 +79,7 @@ def read(path: Path) -> Checkpoint:
         weights=load_parts(weight_files(path, _WEIGHTS) or [path / _WEIGHTS], load_weights),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         # The card is for people: a wrong byte in it does not make the model unusable.
-        card=card.read_text(encoding="utf-8", errors="replace") if card.exists() else None,
+        card=card.read_text(encoding="utf-8", errors="replace") if is_own else None,
         task=config.get("task"),
         template=config.get("template"),
         runs_in=config.get("runs_in", {}),
@@ -227,7 +228,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         _FINGERPRINT: checkpoint.fingerprint(with_drafters=False),
     }
     write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
-    weights = {name: weight.contiguous() for name, weight in checkpoint.weights.items()}
+    weights = {name: each.contiguous().clone() for name, each in checkpoint.weights.items()}
     (folder / _WEIGHTS).write_bytes(save(weights))  # save_file would make it unreadable to others
     write_object(folder / _CONFIG, config)
     if checkpoint.ngram is not None:

@@ -24,6 +24,7 @@ from molspec.checkpoints.inert_pickle import load
 from molspec.checkpoints.names import Rules, first, matrix, take, unwrapped
 from molspec.engine.torch.generation import warn_of_processors
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
+from molspec.model.transformer import first_token
 
 LOOKS_FOR = "a Hugging Face folder with config.json and weights"
 
@@ -92,7 +93,10 @@ def read(path: Path) -> Checkpoint:
     if wrapping is not None:
         spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])
     # Labels are wrapped as sources are, and the decoder's start comes before them.
-    target_bos = spec.source_bos and spec.start_id != vocabulary.bos_id
+    # Whether one that starts with BOS writes it again, the config does not say.
+    target_bos = spec.source_bos
+    if target_bos and spec.start_id == vocabulary.bos_id:
+        target_bos = first_token(spec, weights, vocabulary.eos_id) == vocabulary.bos_id
     return Checkpoint(replace(spec, target_bos=target_bos), weights, vocabulary)
 
 

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import ast
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 
-def imported_when_used(
-    package: str, file: str
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def imported_when_used(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package: torch is imported only for names that need it.
 
-    The names are those that its file imports `if TYPE_CHECKING:`, as `from module import a as a`,
-    which type checkers take for the package's own. `__all__` has them too.
+    The names are those that its code, which calls this, imports `if TYPE_CHECKING:`, as `from
+    module import a as a`, which type checkers take for the package's own. `__all__` has them too.
+    They are read from its bytecode: an installation may have no sources.
     """
+    code = sys._getframe(1).f_code
 
     @cache
     def homes() -> dict[str, str]:
         """The module of each name."""
-        lines = ast.parse(Path(file).read_text(encoding="utf-8")).body
-        (block,) = (each for each in lines if isinstance(each, ast.If))
-        return {
-            alias.name: str(each.module)
-            for each in block.body
-            if isinstance(each, ast.ImportFrom)
-            for alias in each.names
-        }
+        from dis import get_instructions
+
+        found, home = {}, ""
+        for each in get_instructions(code):
+            if each.opname == "IMPORT_NAME":
+                home = each.argval
+            elif each.opname == "IMPORT_FROM" and home != __name__ and home.startswith("molspec"):
+                found[each.argval] = home
+        return found
 
     def get(name: str) -> Any:
         if name == "__all__":

@@ -33,4 +33,4 @@ if TYPE_CHECKING:
     )
     from molspec.drafting.spec_drafter import SpecDrafterModel as SpecDrafterModel
 else:
-    __getattr__, __dir__ = imported_when_used(__name__, __file__)
+    __getattr__, __dir__ = imported_when_used(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -171,6 +171,18 @@ def _norm(spec: ModelSpec) -> nn.Module:
         return nn.RMSNorm(spec.d_model, spec.norm_eps)
     kind = nn.LayerNorm if spec.norm_kind == "layer" else _StdNorm
     return kind(spec.d_model, spec.norm_eps, bias=spec.biases)
+
+
+def first_token(spec: ModelSpec, weights: Mapping[str, Tensor], eos_id: int) -> int:
+    """The likeliest token behind the one that the decoder starts with, for some source."""
+    twin = Transformer(spec, dropout=0.0).eval()
+    twin.load_state_dict(dict(weights))
+    some = range(spec.source_vocab_size)[-4:]
+    source_ids = torch.tensor([[spec.start_id or 0, *some, eos_id]])
+    mask = torch.zeros_like(source_ids, dtype=torch.bool)
+    with torch.inference_mode():
+        logits = twin.decode(source_ids[:, :1], twin.encode(source_ids, mask), mask)
+    return int(logits.argmax())
 
 
 class _StdNorm(nn.LayerNorm):

@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
@@ -24,6 +25,8 @@ from molspec.text import canonicalise, quiet, read_smiles, write_smiles
 from molspec.text.salts import main_component
 from molspec.text.smiles import INCHIKEY
 
+#: Names that the objects of a JSON stock may have.
+_MOST_COLUMNS = 1000
 #: Carbon with hydrogen or carbon: of sodium acetate, not of sodium carbonate.
 _ORGANIC = Chem.MolFromSmarts("[#6;!H0,$([#6]~[#6])]")
 #: How molecules match: by canonical SMILES; by InChIKey; by its part without stereo; by RDKit's
@@ -295,10 +298,22 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
         raise ValueError(f"{path}: expected a list of molecules, or their names by molecule")
     rows = [row if isinstance(row, dict) else {"smiles": row} for row in values or [""]]
     text = StringIO()
-    table = csv.DictWriter(text, dict.fromkeys(name for row in rows for name in row))
+    names = dict.fromkeys(name for row in rows for name in row)
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(
+            f"{path}: its objects have {len(names)} names: expected at most {_MOST_COLUMNS}, as "
+            "each becomes a column"
+        )
+    table = csv.DictWriter(text, names)
     table.writeheader()
     table.writerows(rows)
     return iter(text.getvalue().splitlines(keepends=True))
+
+
+#: What h5py and NumPy raise for a file that pandas did not write.
+_OF_OTHER_SHAPES = (
+    *(AttributeError, KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError),
+)
 
 
 def _keys_of_hdf5(path: Path) -> list[str]:
@@ -315,9 +330,13 @@ def _keys_of_hdf5(path: Path) -> list[str]:
             group = file.get("table", {})
             names = [each for each in group if re.fullmatch("table|block.*_values", each)]
             values = [group[name][...] for name in names]
-    except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path}: {error}") from error
-    texts = (bytes(part) for each in values for part in (each if each.dtype == object else [each]))
+            texts = [
+                np.asarray(part).tobytes()
+                for each in values
+                for part in (each.flat if each.dtype == object else [each])
+            ]
+    except _OF_OTHER_SHAPES as error:
+        raise ValueError(f"{path}: expected a table 'table' of pandas: {error}") from error
     keys = [key.decode() for text in texts for key in re.findall(_KEYS, text)]
     if not keys:
         raise ValueError(f"{path}: expected a table 'table' of pandas with InChIKeys")

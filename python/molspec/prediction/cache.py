@@ -159,10 +159,8 @@ class AnswerCache:
     ) -> Results:
         """Answer every query as `Model.predict` does; those that are new in one batch.
 
-        options: as for `Model.predict_stream`; or n_best and `values`, as for `Model.predict`.
-
-        The statistics are those of the new queries. Raises ValueError, naming the option, and
-        TypeError for an unknown option.
+        options: as for `Model.predict_stream`; or n_best and `values`, as for `Model.predict`. The
+            statistics are those of the new queries. Raises ValueError and TypeError as they do.
         """
         check_several("queries", queries)
         check_names("predict", values, OPTION_NAMES)

@@ -1,7 +1,4 @@
-"""The options of decoding as typed keywords, so that editors complete and type checkers check them.
-
-A type checker cannot make them of `PredictOptions`; tests/prediction/test_options.py compares them.
-"""
+"""The options of decoding as typed keywords; tests/prediction/test_options.py compares them."""
 
 from __future__ import annotations
 

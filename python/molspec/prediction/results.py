@@ -225,10 +225,9 @@ class Results(list[Result]):
 
     def _repr_html_(self) -> str:
         """Drawings of the first results, for notebooks."""
-        shown = self[:_MOST_SHOWN]
-        rest = len(self) - len(shown)
-        more = f"<p>and {rest} more results</p>" if rest else ""
-        return "".join(each._repr_html_() for each in shown) + more
+        rest = len(self) - _MOST_SHOWN
+        more = f"<p>and {rest} more results</p>" * (rest > 0)
+        return "".join(each._repr_html_() for each in self[:_MOST_SHOWN]) + more
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each answer, or one with the error, all with the same names.

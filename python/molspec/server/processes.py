@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.context import ForkProcess
 from multiprocessing.synchronize import Event
+from shutil import rmtree
 from threading import Thread
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ def run_many(settings: ServerSettings, taken: socket.socket, count: int, tell: T
             for number, default in defaults.items():
                 signal.signal(number, default)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-            Thread(target=_leave_with_parent, args=(alive,), daemon=True).start()
+            Thread(target=_leave_with_parent, args=(alive, folder), daemon=True).start()
             torch.set_num_threads(1)  # torch's own threads are not forked
             with one_line_errors():
                 serve(settings, taken, listening, start)
@@ -77,10 +78,14 @@ def run_many(settings: ServerSettings, taken: socket.socket, count: int, tell: T
             group.end()
 
 
-def _leave_with_parent(alive: int) -> None:
-    """Stop this process when the parent, which alone holds the pipe's other end, has ended."""
+def _leave_with_parent(alive: int, folder: str) -> None:
+    """Stop this process when the parent, which alone holds the pipe's other end, has ended.
+
+    A killed parent has left its folder.
+    """
     os.read(alive, 1)
     os.kill(os.getpid(), signal.SIGTERM)
+    rmtree(folder, ignore_errors=True)
 
 
 class _Process(NamedTuple):

@@ -47,4 +47,4 @@ if TYPE_CHECKING:
     )
     from molspec.text.vocabulary import Vocabulary as Vocabulary
 else:
-    __getattr__, __dir__ = imported_when_used(__name__, __file__)
+    __getattr__, __dir__ = imported_when_used(__name__)

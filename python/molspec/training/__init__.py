@@ -21,4 +21,4 @@ if TYPE_CHECKING:
     from molspec.training.torchrun import LostProcessError as LostProcessError
     from molspec.training.validation import Decode as Decode, Validation as Validation
 else:
-    __getattr__, __dir__ = imported_when_used(__name__, __file__)
+    __getattr__, __dir__ = imported_when_used(__name__)
