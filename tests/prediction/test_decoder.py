@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from molspec import Decoder, PredictOptions, Result
-from molspec.prediction import decoder as decoder_module
+from molspec.decoding import scheduler
+from molspec.prediction import decoder as decoder_module, queries
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.refusals import refused
@@ -161,6 +162,23 @@ def test_an_exception_at_any_step_ends_its_request_alone(
     assert found[failing].error == told
     assert [found[ticket] for ticket in tickets] == expected
     assert len(decoder._free_rows) == 5
+
+
+def test_the_spellings_of_a_long_target_share_steps_with_others(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = "CCN(CO)C(=O)OCCNC(C)CO" * 2
+    expected = model.log_probs(["CCO"], [target], aligned=True)[0], model.predict(["CCN"])[0]
+    monkeypatch.setattr(queries, "_MOST_TOGETHER", 99)
+    monkeypatch.setattr(scheduler, "_MOST_GIVEN", 99)
+    decoder = Decoder(model, 32)
+    tickets = [decoder.submit("CCO", target=target, aligned=True), decoder.submit("CCN")]
+    steps, found = 0, dict[int, Result]()
+    while decoder.live_count:
+        found.update(decoder.step())
+        steps += 1
+    assert tuple(found[ticket] for ticket in tickets) == expected
+    assert steps > 20  # of up to 99 tokens, or a target
 
 
 def test_threads_may_share_a_decoder(model: Model) -> None:

@@ -12,6 +12,8 @@ from tests import tiny
 def test_a_spelling_begins_at_each_atom() -> None:
     assert rooted_spellings("CCO") == ["CCO", "C(C)O", "OCC"]
     assert rooted_spellings("junk") == ["junk"]
+    of_metal = {"C[N](C)(C)[Pd]", "[N](C)(C)(C)[Pd]", "[Pd][N](C)(C)C"}
+    assert set(rooted_spellings("C[N](C)(C)[Pd]")) == of_metal
 
 
 @pytest.mark.parametrize(

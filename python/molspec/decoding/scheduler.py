@@ -10,14 +10,16 @@ from typing import Generic, TypeAlias, TypeVar
 
 import torch
 
-from molspec._native import Decoded, GuessModel
+from molspec._native import Decoded, ForcedSpec, GuessModel
 from molspec.decoding.drafter import wants_hidden_states
 from molspec.decoding.round import HostExecutor, Source, Strategy
 from molspec.decoding.statistics import Statistics, Stopwatch
 from molspec.engine.session import Executor, Session
 
 AnswerT = TypeVar("AnswerT")
-
+#: Tokens of given targets that a step evaluates for requests that have more of them than one pass:
+#: 160,000 of all spellings of a molecule would make the others wait for seconds.
+_MOST_GIVEN = 4096
 
 #: What is decoded for a query: yields sources, at least one, with their search, gets the result of
 #: each, and returns the answer. Raises ValueError if the query is unreadable.
@@ -176,15 +178,20 @@ class Scheduler(Generic[AnswerT]):
         """Give free rows to waiting requests and encode them together; return the failures."""
         answered = []
         sources: dict[int, Source] = {}
-        while self._free_rows and self._waiting:
-            request = self._waiting[0]
+        room, turns = _MOST_GIVEN, len(self._waiting)
+        while self._free_rows and self._waiting and turns:
+            request, turns = self._waiting[0], turns - 1
             try:
                 if not request.sources:
                     request.advance()
             except Exception as error:
                 answered.append(self._fail(request, error))
                 continue
+            is_long = len(request.sources) > 1 and isinstance(request.strategy.search, ForcedSpec)
             for source in request.sources[request.begun :][: len(self._free_rows)]:
+                if is_long and room <= 0:
+                    break
+                room -= len(source.token_ids) * is_long
                 row = self._free_rows.pop()
                 request.rows[row] = request.begun
                 request.begun += 1
@@ -192,6 +199,8 @@ class Scheduler(Generic[AnswerT]):
                 sources[row] = source
             if request.begun == len(request.sources):
                 self._waiting.popleft()
+            elif self._free_rows:  # its other targets are for later steps
+                self._waiting.rotate(-1)
         self._watch.charge("text")
         if not sources:
             return answered

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from molspec.text.molecules import read_smiles, write_smiles
-from molspec.text.smiles import quiet
+from molspec.text.smiles import canonicalise, quiet
 from molspec.text.tokens import tokenize
 
 
@@ -22,7 +22,14 @@ def rooted_spellings(canonical: str) -> list[str]:
         if molecule is None:  # RDKit cannot read its own SMILES
             return [canonical]
         atoms = range(molecule.GetNumAtoms())
-        return list(dict.fromkeys([canonical, *(write_smiles(molecule, atom) for atom in atoms)]))
+        texts = [_without_arrows(write_smiles(molecule, atom), canonical) for atom in atoms]
+        return list(dict.fromkeys([canonical, *texts]))
+
+
+def _without_arrows(text: str, canonical: str) -> str:
+    """The text with single bonds for dative ones, if that is the same molecule."""
+    plain = text.replace("->", "").replace("<-", "")
+    return plain if plain != text and canonicalise(plain) == canonical else text
 
 
 def spelt_alike(queries: Sequence[str], reactants: Sequence[str]) -> list[tuple[str, str]]:

@@ -25,8 +25,7 @@ _COUNTS = re.compile(r"^M  V30 COUNTS[ \t]+\+?(\d+)[ \t]+\+?(\d+)", re.MULTILINE
 #: Independent rings of which RDKit finds at most 2**_FEW, and more than any molecule has that a
 #: model reads: C240 has 121.
 _FEW, _MOST = 15, 150
-#: Shortest rings that RDKit finds in less than half a second, and atoms beside which they may be
-#: counted in a second.
+#: Shortest rings that RDKit finds in half a second; pairs of atoms that are counted in a second.
 _MOST_SHORTEST, _MOST_BESIDE = 50_000, 1_000_000
 #: Unknown atoms of a text with aromatic ones: RDKit reads twelve in a tenth of a second.
 _MOST_UNKNOWN = 12
@@ -56,8 +55,7 @@ def too_large(smiles: str) -> str | None:
 def block_too_large(block: str) -> str | None:
     """The same of a file's structure or reaction, by the numbers that it says; see `too_large`."""
     counts = _COUNTS.findall(_CONTINUED.sub("", block))
-    atoms, bonds = (sum(int(each[at][:9]) for each in counts) for at in (0, 1))
-    return _too_many(atoms, bonds)
+    return _too_many(*(sum(int(each[at][:9]) for each in counts) for at in (0, 1)))
 
 
 def molecule_too_large(molecule: Chem.Mol) -> str | None:
@@ -73,22 +71,19 @@ def molecule_too_large(molecule: Chem.Mol) -> str | None:
     rings = molecule.GetNumBonds() - len(atoms) + len(Chem.GetMolFrags(molecule))
     if rings > _MOST:
         return f"{rings} rings, more than {_MOST}"
-    return _too_many_rings(molecule) if rings > _FEW else None
-
-
-def _too_many(atoms: int, bonds: int = 0) -> str | None:
-    if max(atoms, bonds - _MOST) <= MOST_ATOMS:
+    if rings <= _FEW:
         return None
-    return f"{max(atoms, bonds):,} atoms or bonds, more than {MOST_ATOMS:,}"
-
-
-def _too_many_rings(molecule: Chem.Mol) -> str | None:
     longest = max(map(len, Chem.GetSSSR(molecule)), default=0)
-    if longest * molecule.GetNumAtoms() > _MOST_BESIDE:
-        return f"a ring of {longest} atoms among {molecule.GetNumAtoms()} atoms and other rings"
+    if longest * len(atoms) > _MOST_BESIDE:
+        return f"a ring of {longest} atoms among {len(atoms)} atoms and other rings"
     if _shortest_rings(molecule) > _MOST_SHORTEST:
         return f"more than {_MOST_SHORTEST} shortest rings"
     return None
+
+
+def _too_many(atoms: int, bonds: int = 0) -> str | None:
+    is_fine = max(atoms, bonds - _MOST) <= MOST_ATOMS
+    return None if is_fine else f"{max(atoms, bonds):,} atoms or bonds, more than {MOST_ATOMS:,}"
 
 
 def _shortest_rings(molecule: Chem.Mol) -> int:
