@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from molspec.checkpoints import CheckpointError, convert, read, write
+from molspec.checkpoints.names import unwrapped
 from tests import tiny
 from tests.checkpoints import stored
 from tests.refusals import refused
@@ -69,6 +70,11 @@ def test_a_pipe_is_refused_and_a_linked_card_not_copied(tmp_path: Path) -> None:
     assert not (copy / "README.md").exists()
     os.mkfifo(copy / "ngram.bin")
     refused(CheckpointError, "ngram.bin is a pipe or a device", read, copy)
+
+
+@pytest.mark.parametrize("name", ["a.lora_A.default.weight", "a.fc1.qweight", "a.weight.absmax"])
+def test_weights_of_adapters_and_of_quantisation_are_named(name: str) -> None:
+    refused(f"{name} is a weight of an? (adapter|quantised)", unwrapped, {name: 0})
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "attention behind tanh": (
         {"capped": True},
         r"encoder\.layers\.0\.self_attention is not attention of .* alone \(without tanh of its "
-        r"scores\); the nearest",
+        r"scores; is its mask, True at padding, inverted\?\); the nearest",
     ),
     "activation": (
         {"activation": torch.tanh},

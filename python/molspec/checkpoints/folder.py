@@ -68,8 +68,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     config = _read_config(path / _CONFIG)
-    ngram, card = path / _NGRAM, path / _CARD
-    heads = path / _HEADS
+    ngram, card, heads = path / _NGRAM, path / _CARD, path / _HEADS
     is_own = card.is_file() and card.resolve().parent == (path / _CONFIG).resolve().parent
     vocabulary = read_object(path / _VOCABULARY)
     kind = PieceVocabulary if "tokenizer" in vocabulary else Vocabulary

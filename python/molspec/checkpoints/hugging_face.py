@@ -92,8 +92,7 @@ def read(path: Path) -> Checkpoint:
     vocabulary, wrapping = read_vocabulary(path, config, spec.target_vocab_size)
     if wrapping is not None:
         spec = replace(spec, source_bos=wrapping[0], source_eos=wrapping[1])
-    # Labels are wrapped as sources are, and the decoder's start comes before them.
-    # Whether one that starts with BOS writes it again, the config does not say.
+    # Labels are wrapped as sources are, behind the decoder's start; two BOS only the weights tell.
     target_bos = spec.source_bos
     if target_bos and spec.start_id == vocabulary.bos_id:
         target_bos = first_token(spec, weights, vocabulary.eos_id) == vocabulary.bos_id

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 
 from molspec.checkpoints.checkpoint import CheckpointError, check_weights
+from molspec.model.foreign import check_own
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -41,6 +42,7 @@ _STACKED, _PARTS = "in_proj_", ("query", "key", "value")
 def unwrapped(state: Mapping[str, ValueT]) -> dict[str, ValueT]:
     """Name the weights of a state dict as the model itself does, without torch's wrappers of it."""
     names = [_WRAPPERS.sub("", str(key)) for key in state]
+    check_own(names)
     if all(name.startswith(_PARALLEL) for name in names):
         names = [name.removeprefix(_PARALLEL) for name in names]
     if twice := [name for name, count in Counter(names).items() if count > 1]:

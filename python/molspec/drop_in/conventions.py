@@ -141,7 +141,8 @@ def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> di
                 for each in product(orders.get(kind, permutations(_PROJECTIONS)), shared)
             )
             heads = f"{shared[0][0]} heads as before it," if len(shared) == 1 else "equal heads"
-            what = f"{name} is not attention of {heads} alone (without tanh of its scores)"
+            hint = "without tanh of its scores; is its mask, True at padding, inverted?"
+            what = f"{name} is not attention of {heads} alone ({hint})"
             order, convention = search(what, outer.entry, tried)
             orders[kind], shared = [order], [convention]
             for part, step in zip((*order, "output"), (*parts, outer), strict=True):

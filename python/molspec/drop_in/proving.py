@@ -61,7 +61,7 @@ def prove(
     if (found := difference(together, torch.cat(expected))) > TOLERANCE:
         raise ValueError(
             f"a source's logits differ by {found:.1g} beside a longer source: does encode or "
-            "decode ignore the padding mask?"
+            "decode ignore, or invert, the padding mask?"
         )
     _Encoder(own, twin, length).check(spec.source_vocab_size, pad_id)
     _Decoder(own, twin, length, memories[1]).check(spec.target_vocab_size, pad_id)

@@ -224,10 +224,9 @@ class Results(list[Result]):
         self.statistics = statistics
 
     def _repr_html_(self) -> str:
-        """Drawings of the first results, for notebooks."""
-        rest = len(self) - _MOST_SHOWN
-        more = f"<p>and {rest} more results</p>" * (rest > 0)
-        return "".join(each._repr_html_() for each in self[:_MOST_SHOWN]) + more
+        rest = len(self) - _MOST_SHOWN  # notebooks draw the first
+        drawn = (each._repr_html_() for each in self[:_MOST_SHOWN])
+        return "".join(drawn) + f"<p>and {rest} more results</p>" * (rest > 0)
 
     def to_records(self) -> list[dict[str, Any]]:
         """A row for each answer, or one with the error, all with the same names.

@@ -29,7 +29,16 @@ def is_hugging_face(model: object) -> bool:
 
 
 def unwrapped(model: Any) -> Any:
-    """The model in a wrapper, such as a LightningModule, that is not a supported model itself."""
+    """The model in a wrapper, such as a LightningModule, that is not a supported model itself.
+
+    Raises ValueError for prompts or a prefix of PEFT, which a decoder's calls would leave out.
+    """
+    adapter: Any = getattr(model, "active_peft_config", None)
+    if getattr(adapter, "is_prompt_learning", False):
+        raise ValueError(
+            f"model has an adapter {adapter.peft_type}: expected a model without learned prompts, "
+            "which its generate alone adds; an adapter like LoRA can be merged"
+        )
     while isinstance(model, nn.Module) and not (_has_methods(model) or is_hugging_face(model)):
         inner = getattr(model, "module" if isinstance(model, nn.DataParallel) else "model", None)
         if isinstance(model, Transformer) or not isinstance(inner, nn.Module):
