@@ -27,6 +27,7 @@ _USES = ("match", "fullmatch", "search", "findall", "finditer", "sub", "split")
 #: The expressions that functions of a module are given.
 _GIVEN = {
     "common.tables": "[*_KINDS.values(), *_TEXT_KINDS.values()]",
+    "training.reactions": "[re.compile('(edge|bond)[ _-]?[0-9]+', re.IGNORECASE)]",
     "text.tokens": "_patterns(('Sn', '[Sn]'))",
     "checkpoints.opennmt": r"['decoder\\.(\\d+)\\.', _BIASES]",
     "checkpoints.names": "[rule for name in ('names.TORCH_LAYERS', 'opennmt._NAMES', "
@@ -77,6 +78,7 @@ def found() -> list[tuple[str, re.Pattern[Any], str]]:
         try:
             values = [eval(said if call.func.attr != "compile" else ast.unparse(call), module)]
         except NameError:  # it is of the function around it
+            assert name in _GIVEN, f"{path}: add {said} to _GIVEN of {__name__}"
             values = eval(_GIVEN[name], {**module, "import_module": import_module})
         for pattern in values:
             pattern = re.compile(pattern)

@@ -13,7 +13,7 @@ _COUNTS = {
     "requests": 40,
     "smiles": 200,
     "expressions": 15,
-    "readers": 3,
+    "readers": 10,
 }
 
 
