@@ -12,13 +12,13 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        12_450,
+        12_700,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
-    "prediction": (9_240, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
-    "core": (7_010, ("decoding", "engine", "model", "common")),
+    "prediction": (9_500, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "core": (7_150, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 15_300, "tests": 28_500, "bench": 6_500}
+_OTHERS = {"csrc": 14_650, "tests": 28_500, "bench": 6_500}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 
