@@ -52,10 +52,27 @@ READ = [
     ("a.smi", "C O C\nC N\nC\tO\n", ["COC", "CN", ("C", "O")]),
     ("a.smi", "CCO ethanol\nC N\n", [("CCO", "ethanol"), ("C", "N")]),
     # Extensions of ChemAxon are left out, and tokens of models are no tags.
-    ("a.smi", "C[C@@H](N)O |&1:1,4,r| alanine\nCCO |r|\n", [("C[C@@H](N)O", "alanine"), "CCO"]),
+    ("a.smi", "C[C@@H](N)O |a:1| alanine\nCCO |r|\n", [("C[C@@H](N)O", "alanine"), "CCO"]),
     ("a.smi", "CC.O |f:0.1|\n", ["CC.O"]),
     ("a.smi", "C C O |r|\n", ["CCO"]),
-    ("a.csv", 'id,smiles\nF,"C[C@@H](N)O |&1:1,4,r|"\n', [("C[C@@H](N)O", "F")]),
+    ("a.csv", 'id,smiles\nF,"C[C@@H](N)O |a:1,f:0|"\n', [("C[C@@H](N)O", "F")]),
+    # Those of racemates are kept.
+    *(
+        (name, text, [(f"C[C@@H](F)O |{group}|", "m x")])
+        for group in ("&1:1", "o1:1", "r", "&2:1,r", "a:4,&1:1")
+        for name, text in (
+            ("a.smi", f"C[C@@H](F)O  |{group}| m x"),
+            ("a.smi", f"C [C@@H] ( F ) O\t\t| {group.replace(',', ', ')} |\tm x"),
+            ("a.csv", f'id,smiles\nm x,"C[C@@H](F)O |{group}|"\n'),
+            ("a.tsv", f"id\tsmiles\nm x\tC[C@@H](F)O |{group}|\n"),
+        )
+    ),
+    (
+        "a.smi",
+        "C[C@@H](F)O |$_R1;&1:1,r;;$| x\nC[C@@H](F)O |a:1|\n",
+        [("C[C@@H](F)O", "x"), "C[C@@H](F)O"],
+    ),
+    ("a.csv", "smiles\nC[C@@H](F)O |&1:1,3\n", ["C[C@@H](F)O |&1:1"]),  # is refused
     ("a.txt", "C C ( = O ) Cl . N c 1 c\n[Na+] . [OH-]\n", ["CC(=O)Cl.Nc1c", "[Na+].[OH-]"]),
     ("a.csv", "smiles\nC l c 1 c c c\nC C % 1 0\n", ["Clc1ccc", "CC%10"]),
     ("a.txt", "<RX_1> C C O\n<RX_1> CCO ethanol\n", ["<RX_1>CCO", ("<RX_1>CCO", "ethanol")]),

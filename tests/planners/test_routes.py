@@ -217,3 +217,29 @@ def test_racemic_reactants_of_a_chiral_product_are_marked(
 ) -> None:
     (step,) = with_racemates(Route((Step(product, reactants, -1.0),))).steps
     assert step.racemic == racemic
+
+
+@pytest.mark.parametrize(
+    ("reaction", "is_turned"),
+    [
+        ("OC(=O)/C=C/C.CO>>COC(=O)/C=C\\C", True),
+        ("OC(=O)/C=C/C.CO>>COC(=O)/C=C/C", False),
+        ("N[C@@H](C)C(=O)O.CO>>N[C@H](C)C(=O)OC", True),
+        ("N[C@@H](CO)C(=O)O.CS>>CSC[C@H](N)C(=O)O", False),  # S to R, in name alone
+        ("C[C@H](Br)CC.[N-]=[N+]=[N-]>>C[C@@H](N=[N+]=[N-])CC", False),
+        ("O=Cc1ccccc1.COC(=O)CP>>COC(=O)/C=C/c1ccccc1", False),
+        *(  # a meso form gives either; its mirror image is itself
+            (f"O[C@H]1CCCC[C@H]1O.CC(=O)Cl>>{each}", False)
+            for each in ("O[C@@H]1CCCC[C@@H]1OC(C)=O", "O[C@H]1CCCC[C@H]1OC(C)=O")
+        ),
+        ("O[C@H]1CCCC[C@@H]1O.CC(=O)Cl>>O[C@@H]1CCCC[C@H]1OC(C)=O", True),
+        ("O=C1OC(=O)[C@@H]2CCCC[C@H]12.CO>>COC(=O)[C@@H]1CCCC[C@@H]1C(=O)O", False),
+        ("CNC.ClC[C@H]1CO1>>CN(C)C[C@@H]1CO1", False),
+    ],
+)
+def test_a_configuration_that_a_step_turns_without_touching_it_is_marked(
+    reaction: str, is_turned: bool
+) -> None:
+    reactants, product = reaction.split(">>")
+    (step,) = with_racemates(Route((Step(product, (*reactants.split("."),), -1.0),))).steps
+    assert step.turned == ((reactants.split(".")[0],) if is_turned else ())

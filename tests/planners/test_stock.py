@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from molspec.files import Query
+from molspec.files import Query, prepare_query
 from molspec.planners import stock as stock_module
 from molspec.planners.expander import Expander
 from molspec.planners.stock import Match, Stock, read_stock
@@ -207,6 +207,41 @@ def test_the_exact_molecule_is_bought_else_the_cheapest(
     stock = stock_of(tmp_path, table, match, "a.csv")
     assert (asked in stock) == (name is not None)
     assert (stock.get(asked), stock.bought(asked)) == (name, bought)
+
+
+CIS = "O[C@H]1CCC[C@@H]1N"
+
+
+@pytest.mark.parametrize(
+    ("entries", "asked", "bought", "racemate"),
+    [
+        (f"{R} |&1:1|", FLAT, f"{R} |&1:1|", None),
+        *((f"{R} |{group}|", S, f"{R} |{group}|", FLAT) for group in ("&1:1", "r", "o1:1")),
+        (f"{R} |&1:1|\n{S}", S, "", None),
+        (f"{R} |&1:1|\n{FLAT}", FLAT, "", None),
+        ("Cl.C[C@H](N)CC |&1:2|", "CC[C@@H](C)N", "Cl.C[C@H](N)CC |&1:2|", "CCC(C)N"),
+        (f"{CIS} |&1:1,5|", "N[C@H]1CCC[C@@H]1O", f"{CIS} |&1:1,5|", "NC1CCCC1O"),
+        (f"{CIS} |&1:1,5|", "N[C@@H]1CCC[C@@H]1O", None, None),
+        (f"{CIS} |&1:1,5|", "NC1CCCC1O", f"{CIS} |&1:1,5|", None),
+        ("O[C@H]1CCC[C@H]1O |&1:1,5|", "O[C@H]1CCC[C@@H]1O", None, None),
+    ],
+)
+def test_a_racemate_is_bought_as_what_it_is(
+    tmp_path: Path, entries: str, asked: str, bought: str | None, racemate: str | None
+) -> None:
+    stock = stock_of(tmp_path, f"{entries}\tname\n")
+    asked = canonicalise(asked) or ""
+    assert (asked in stock, stock.racemate(asked)) == (bought is not None, racemate)
+    assert stock.bought(asked) == (bought or "")
+
+
+def test_a_racemate_is_decoded_as_what_stands_for_it() -> None:
+    for text, decoded in ((f"{R} |&1:1|", FLAT), (f"{CIS} |r|", canonicalise(CIS))):
+        query = prepare_query(Query(text), main=True)
+        assert query.decoded == decoded
+        assert query.note == f"decoded as {decoded}, which stands for the racemate"
+    assert "is cut off" in str(prepare_query(Query(f"{CIS} |&1:1"), main=True).error)
+    assert not prepare_query(Query(f"{R} |a:1|"), main=True).note
 
 
 def test_a_key_with_isotopes_is_no_stereoisomer(tmp_path: Path) -> None:

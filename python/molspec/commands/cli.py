@@ -22,7 +22,6 @@ _QUESTIONS = {
     "What does a reaction give, and how do I make a molecule?": {
         "predict": "predicting",
         "plan": "planning",
-        "stock": "stock",
         "serve": "serving",
         "predict-parquet": "distributing",
     },

@@ -103,7 +103,7 @@ def smiles(answer: Answer, context: OutputContext) -> str:
 def reactions(answer: Answer, context: OutputContext) -> str:
     """Reaction SMILES, identifier, rank, probability, doubt."""
     assert context.task is not None  # checked by the command
-    written = partial(reaction_smiles, context.task, answer.query.smiles.strip())
+    written = partial(reaction_smiles, context.task, answer.query.smiles.partition(" |")[0].strip())
     return _written_lines(answer, context, written)
 
 

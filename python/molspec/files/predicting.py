@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from molspec.common.console import told
 from molspec.files.answer import Answer, Query
+from molspec.files.racemates import read_racemate
 
 if TYPE_CHECKING:
     from molspec.common.workers import Processes
@@ -90,10 +91,17 @@ def prepare_query(query: Query, main: bool, hydrogen: bool = False) -> Query:
 def _prepared(query: Query, main: bool, hydrogen: bool) -> Query:
     """`prepare_query`. Raises ValueError for several molecules."""
     smiles, why = query.smiles, []
+    try:
+        racemate = read_racemate(smiles)
+    except ValueError as error:
+        return replace(query, error=str(error))
+    if racemate is not None:
+        smiles, why = racemate.decoded, ["which stands for the racemate"]
     if hydrogen and "[2H" in smiles:
         from molspec.text import without_deuterium
 
-        if (smiles := without_deuterium(smiles)) != query.smiles:
+        if (plain := without_deuterium(smiles)) != smiles:
+            smiles = plain
             why.append("with hydrogen for deuterium")
     if main and not {".", "~"}.isdisjoint(smiles):
         from molspec.text.salts import main_component

@@ -13,6 +13,7 @@ from molspec.common.console import print_err
 from molspec.common.tables import choose_column, find_column
 from molspec.files.answer import Answer, OutputContext, Query
 from molspec.files.lines import COLUMNS, cell, copied, fault, probability
+from molspec.files.racemates import read_racemate
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -163,7 +164,10 @@ def _query(record: _Record) -> Query:
                 reason = reason or "its atoms and bonds cannot be read"
             elif not (reason := molecule_too_large(plain)):
                 if (molecule := read(sanitize=True)) is not None:
-                    return Query(write_smiles(molecule), record.title)
+                    groups = Chem.CXSmilesFields.CX_ENHANCEDSTEREO
+                    whole = Chem.MolToCXSmiles(molecule, Chem.SmilesWriteParams(), groups)
+                    smiles = whole if read_racemate(whole) else write_smiles(molecule)
+                    return Query(smiles, record.title)
                 Chem.SanitizeMol(plain)  # step by step, with its reason
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())

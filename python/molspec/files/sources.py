@@ -24,6 +24,7 @@ from molspec.common.tables import (
 )
 from molspec.common.task import COLUMNS, Task
 from molspec.files.answer import Query
+from molspec.files.racemates import without_other_extension
 from molspec.files.sdf import is_end, read_records
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ _QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")
+#: What is before an extension.
+_BAR = re.compile(r"(?<=\S)\s+\|")
 _BRACKETS = re.compile(r"\|?\s*(\[\w+\]\s*)+")
 #: An identifier that may stand before SMILES.
 _IDENTIFIER = re.compile(r"[\w.:-]+")
@@ -164,14 +167,15 @@ class QueryFile:
         """
         from molspec.text import plain_smiles
         from molspec.text.reactions import reaction_part
+        from molspec.text.tokens import extension_of
 
         has_tokens: bool | None = None
         name_at: int | None = None  # of the columns behind SMILES, if a header names several
         for number, line in enumerate(self._lines):
             if self.form == _GIVEN:
-                yield Query(plain_smiles(line))
+                yield Query(without_other_extension(plain_smiles(line) + extension_of(line)))
                 continue
-            text, tab, more = line.replace("\t|", " |").partition("\t")
+            text, tab, more = _BAR.sub(" |", line, 1).partition("\t")
             joined, words = plain_smiles(text), text.split()
             are_joined = len(words) > 1 and joined == "".join(words)
             if are_joined and len(words) == 2 and not has_tokens and text.strip()[0] != "<":
@@ -194,7 +198,8 @@ class QueryFile:
             else:
                 if name_at is not None:
                     name = cell_at(more.split("\t") if tab else name.split(), name_at)
-                yield Query(reaction_part(smiles, task), name.strip())
+                smiles = reaction_part(smiles, task) + extension_of(text)
+                yield Query(without_other_extension(smiles), name.strip())
 
     def _of_texts(self) -> Iterator[Query]:
         """Lines of a model of learned pieces: a query, with the blanks around it, tab, name."""
@@ -233,7 +238,10 @@ class QueryFile:
             *([Column("", usual=optional)] if optional else []),
         ]
         _, found = read_table(self.name, rows, [query], others, task)
-        return (Query(query, name, columns=tuple(more)) for query, name, *more in found)
+        return (
+            Query(without_other_extension(query), name, columns=tuple(more))
+            for query, name, *more in found
+        )
 
     def _called(self, option: str) -> str:
         return self.options.get(option, option)

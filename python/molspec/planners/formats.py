@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -16,6 +16,8 @@ from molspec.planners.routes import Plan, Route, Step
 COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "note", "error")
 #: Said of a reactant without a configuration that its product has.
 _RACEMIC = "racemic or unspecified"
+#: Said of a reactant with another one, where the step changes nothing.
+_TURNED = "of another configuration"
 
 
 def text(plan: Plan, context: OutputContext) -> str:
@@ -28,8 +30,9 @@ def text(plan: Plan, context: OutputContext) -> str:
         lines.append(f"   route {rank}: {_title(route)}")
         for number, step in enumerate(route.steps, start=1):
             percent = 100 * math.exp(step.log_prob)
-            racemic = "".join(f"  {_RACEMIC}: {each}" for each in step.racemic)
-            lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}{racemic}")
+            marks = "".join(f"  {_RACEMIC}: {each}" for each in step.racemic)
+            marks += "".join(f"  {_TURNED}: {each}" for each in step.turned)
+            lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}{marks}")
         bought = (
             f"{leaf} ({about})" if (about := _about(leaf, plan)) else leaf for leaf in route.leaves
         )
@@ -76,6 +79,7 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
                 "log_prob": step.log_prob,
                 "policy_probability": math.exp(step.log_prob),
                 "racemic": list(step.racemic),
+                "turned": list(step.turned),
             },
             "children": [_node(each, steps) for each in step.reactants],
         }
@@ -126,7 +130,7 @@ def section(plan: Plan, context: OutputContext) -> str:
 
 
 def _tree(
-    molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan, racemic: bool = False
+    molecule: str, steps: Mapping[str, tuple[int, Step]], plan: Plan, marks: Sequence[str] = ()
 ) -> Iterator[str]:
     """A molecule, with an arrow from the trees of its reactants."""
     yield '<div class="tree">'
@@ -135,12 +139,13 @@ def _tree(
         number, step = steps[molecule]
         yield '<div class="reactants">'
         for reactant in step.reactants:
-            yield from _tree(reactant, steps, plan, reactant in step.racemic)
+            said = _RACEMIC * (reactant in step.racemic), _TURNED * (reactant in step.turned)
+            yield from _tree(reactant, steps, plan, said)
         percent = 100 * math.exp(step.log_prob)
         yield f'</div><div class="arrow"><span class="label">step {number}</span>'
         yield f'<b>&rarr;</b><span class="label">{percent:.1f} %</span></div>'
     about = _about(molecule, plan)
-    labels = ["" if made else f"to buy{about and ': '}{about}", _RACEMIC * racemic]
+    labels = ["" if made else f"to buy{about and ': '}{about}", *marks]
     label = escape("; ".join(filter(None, labels)))
     yield f'<div class="molecule"><span class="label">{label}</span>'
     yield from report.drawn(molecule)

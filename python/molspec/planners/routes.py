@@ -21,12 +21,14 @@ class Step:
     """A reaction, all in canonical SMILES; log_prob is the model's of these reactants.
 
     racemic: reactants without a configuration that their product has at the same atoms.
+    turned: reactants with another one at atoms that the step leaves as they are.
     """
 
     product: str
     reactants: tuple[str, ...]
     log_prob: float
     racemic: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()
 
     @property
     def reaction(self) -> str:
@@ -87,6 +89,7 @@ class Route:
                     "reaction": step.reaction,
                     "log_prob": step.log_prob,
                     "racemic": list(step.racemic),
+                    "turned": list(step.turned),
                 }
                 for step in self.steps
             ],
@@ -214,9 +217,11 @@ class Plan:
         """What a chemist must know of a route beside its steps, in words."""
         bought = {leaf: self.bought.get(leaf) for leaf in route.leaves or self.bought}
         racemic = [(each, step.product) for step in route.steps for each in step.racemic]
+        turned = [(each, step.product) for step in route.steps for each in step.turned]
         return [
             *(f"{leaf} is bought as {other}" for leaf, other in bought.items() if other),
             *(f"{each} is racemic or unspecified, {product} is not" for each, product in racemic),
+            *(f"{each} has another configuration than {product}" for each, product in turned),
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.common.console import lacks_memory, told
 from molspec.files import Query, prepare_query
+from molspec.files.racemates import read_racemate
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
 from molspec.planners.racemates import with_racemates
 from molspec.planners.routes import Plan, Route, SearchLimits, Step
@@ -231,31 +232,36 @@ class Planner:
 
     def _plan(self, query: Query, number: int) -> Plan:
         limits = self.limits
-        in_stock = canonicalise(query.smiles.strip()) in self._stock and not limits.exclude_target
-        main = not (self._model.expander.keep_salts or in_stock)
-        prepared = prepare_query(query, main, self._hydrogen and not in_stock)
+        stock = self._stock
         try:
+            racemate = read_racemate(query.smiles)
+            whole = canonicalise(query.smiles.strip()) if racemate is None else racemate.decoded
+            in_stock = whole in stock and not limits.exclude_target
+            main = not (self._model.expander.keep_salts or in_stock)
+            prepared = prepare_query(query, main, self._hydrogen and not in_stock)
             if prepared.error is not None:
                 raise ValueError(prepared.error)
             target = canonical_query(prepared.decoded)
             if ">" in target:
                 raise ValueError("a side of a reaction: expected a molecule")
-            root = marked(target, query.smiles, limits)
+            root = marked(target, query.smiles.partition(" |")[0], limits)
         except ValueError as error:
             return Plan(number, query, error=str(error))
-        note = "; ".join(filter(None, (prepared.note, limits.aims)))
-        self._inventory.excluded = target if limits.exclude_target else None
+        sold = "" if racemate or not stock.racemate(target) else stock.bought(target)
+        only = sold and f"in stock only as {sold}"
+        note = "; ".join(filter(None, (prepared.note, only, limits.aims)))
+        self._inventory.excluded = target if limits.exclude_target or sold else None
         search = self._search
         search.begin(limits)
         began = perf_counter()
         graph, _ = search.run_from_mol(root)
         seconds = perf_counter() - began
-        routes = tuple(map(with_racemates, search.routes(graph)))
+        routes = tuple(with_racemates(route, stock.racemate) for route in search.routes(graph))
         if not routes and self._model.num_calls():  # that it cannot read the target, if so
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
             if answer.error not in (None, ALL_DROPPED):
                 return Plan(number, query, error=answer.error, note=note)
-        lacked, attempt = ((), None) if routes else _best_attempt(graph)
+        lacked, attempt = ((), None) if routes else _best_attempt(graph, stock)
         shown = (*routes, attempt) if attempt else routes
         bought = [leaf for route in shown for leaf in route.leaves or (target,)]
         return Plan(
@@ -284,11 +290,11 @@ class Planner:
         return "nothing left to expand"
 
 
-def _best_attempt(graph: Any) -> tuple[tuple[str, ...], Route | None]:
+def _best_attempt(graph: Any, stock: Stock) -> tuple[tuple[str, ...], Route | None]:
     """What is not for sale of the attempt that lacks least, and its steps, if it has any."""
     *_, lacked, steps = _attempt(graph.root_node, graph)
     route = Route.of(graph.root_mol.smiles, {step.product: step for step in reversed(steps)})
-    return lacked, with_racemates(route) if route.steps else None
+    return lacked, with_racemates(route, stock.racemate) if route.steps else None
 
 
 #: The number of molecules that are not for sale, the cost, these molecules, and the steps.

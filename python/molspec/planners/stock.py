@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from io import StringIO
 from pathlib import Path
@@ -19,6 +19,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 from molspec.common.console import print_err
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import Query, open_source
+from molspec.files.racemates import Racemate, read_racemate
 from molspec.files.sources import QueryFile
 from molspec.planners.common import COMMON, molecules
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
@@ -60,7 +61,11 @@ class Stock(dict[str, str]):
 
     An organic salt also serves as its molecule without counter-ions, which is named after it.
 
-    prices: as the stock has them; salts: what is bought for such a molecule; both by molecule.
+    A racemate, or an unknown enantiomer, serves as its molecule without configuration, and as each
+    form of it that no other entry is.
+
+    prices: as the stock has them; salts: what is bought for a molecule of a salt or a racemate;
+    racemic: without configuration the forms that are sold so alone; all by molecule.
     entries: the number of entries read; bad_entries: the number of those that are not molecules;
         first_bad: the number and text of the first of them.
     """
@@ -74,6 +79,7 @@ class Stock(dict[str, str]):
         super().__init__(dict.fromkeys(molecules, ""))
         self.prices: dict[str, str] = {}
         self.salts: dict[str, str] = {}
+        self.racemic: dict[str, str] = {}
         #: The molecules that match loosely, by what they match by: of several the cheapest.
         self._matching: dict[str, str] = {}
 
@@ -95,6 +101,10 @@ class Stock(dict[str, str]):
         found = self._found(smiles) or ""
         bought = self.salts.get(found, found)
         return "" if bought == smiles else bought
+
+    def racemate(self, smiles: str) -> str | None:
+        """A molecule without configuration if no other form is sold than a racemate, else None."""
+        return self.racemic.get(self._found(smiles) or "")
 
     def is_same(self, smiles: str, other: str) -> bool:
         """Whether two molecules match."""
@@ -132,15 +142,15 @@ class Stock(dict[str, str]):
     def _keys(self, smiles: str) -> tuple[str, ...]:
         return () if self.match == "exact" else _keys(smiles, self.match)
 
-    def _rank(self, smiles: str) -> tuple[float, bool, bool]:
+    def _rank(self, smiles: str) -> tuple[bool, float, bool, bool]:
         return _rank(self[smiles], self.prices.get(smiles, ""), self.salts.get(smiles, ""))
 
 
-def _rank(name: str, price: str, salt: str) -> tuple[float, bool, bool]:
-    """Smaller for what is bought rather: the cheapest, no salt, one that has a name or a price."""
+def _rank(name: str, price: str, salt: str) -> tuple[bool, float, bool, bool]:
+    """Smaller for what is bought rather: no racemate, the cheapest, no salt, one with a name."""
     number = _PRICE.fullmatch(price)
     value = number["whole"].translate(_GROUPS) + "." + (number["part"] or "0") if number else "inf"
-    return float(value), bool(salt), not (name or price)
+    return "|" in salt, float(value), bool(salt), not (name or price)
 
 
 @lru_cache(1)
@@ -201,6 +211,7 @@ def read_stock(
     """
     stock = Stock()
     salts: list[tuple[str, str, str, str]] = []
+    racemates: list[tuple[Racemate, str, str]] = []
     prices: dict[str, Any] = {"optional": _PRICES}
     if stock_price_column is not None:
         prices = {"copied": [stock_price_column]}
@@ -208,7 +219,7 @@ def read_stock(
     names = [paths] if isinstance(paths, str | Path) else paths
     files = [Path(name) for name in names if name != COMMON]
     for path in files:
-        _read(path, match, read, stock, salts)
+        _read(path, match, read, stock, salts, racemates)
     own = set(stock)
     for main, *about in salts:
         if main not in own:
@@ -216,6 +227,14 @@ def read_stock(
     if COMMON in names:
         stock.match = stock.match if files else match or "exact"
         stock.add_common()
+    own = set(stock)
+    for racemate, name, price in racemates:
+        for form in (racemate.flat, *racemate.forms):
+            served = {form: racemate.flat, _main(form): _main(racemate.flat)}
+            for smiles, flat in served.items():
+                if smiles and flat and smiles not in own:
+                    stock.add(smiles, name, price, racemate.whole)
+                    stock.racemic.update({smiles: flat} if smiles != flat else {})
     if stock.bad_entries:
         print_err(
             f"{', '.join(map(str, files))}: {stock.bad_entries} of {stock.entries} entries are not "
@@ -230,8 +249,9 @@ def _read(
     read: Callable[[QueryFile], Iterator[Query]],
     stock: Stock,
     salts: list[tuple[str, str, str, str]],
+    racemates: list[tuple[Racemate, str, str]],
 ) -> None:
-    """Add a file's entries to a stock, and to `salts` the molecules that its salts serve as."""
+    """Add a file's entries to a stock, and to lists what its salts serve as, and its racemates."""
     usable = stock.entries - stock.bad_entries
     with _opened(path) as source:
         source.options = _COLUMNS
@@ -249,13 +269,16 @@ def _read(
                     )
             stock.entries += 1
             is_usable = is_key and stock.match in ("inchikey", "no-stereo")
+            price = "".join(query.columns)
             canonical = smiles if is_usable else canonicalise(smiles)
+            if canonical is None and (racemate := _racemate(smiles)) is not None:
+                racemates.append((racemate, query.name, price))
+                continue
             if canonical is None:
                 stock.bad_entries += 1
                 bad = f"entry {number} of {path.name}, {smiles or query.error!r}"
                 stock.first_bad = stock.first_bad or bad
                 continue
-            price = "".join(query.columns)
             stock.add(canonical, query.name, price)
             if "." in canonical and (main := _main(canonical)) is not None:
                 salts.append((main, query.name, price, canonical))
@@ -341,6 +364,13 @@ def _keys_of_hdf5(path: Path) -> list[str]:
     if not keys:
         raise ValueError(f"{path}: expected a table 'table' of pandas with InChIKeys")
     return keys
+
+
+def _racemate(smiles: str) -> Racemate | None:
+    """The racemate of extended SMILES; None if it is not one, or cut off."""
+    with suppress(ValueError):
+        return read_racemate(smiles)
+    return None
 
 
 def _main(canonical: str) -> str | None:

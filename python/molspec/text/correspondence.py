@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product as product_of
 from operator import eq
 from time import perf_counter
 
@@ -21,10 +22,16 @@ _LEAVING = [Chem.MolFromSmarts(f"[OX2,O-]{at}") for at in ("[S,P]=O", "C=O", "C"
 
 #: By atom of the product: the number of a reactant, and the atom there.
 Same = dict[int, tuple[int, int]]
+#: Whether a configuration of a reactant is another in the product; atoms of this, and its own.
+Turned = Callable[[Chem.Mol, Chem.Mol, Mapping[int, int]], bool]
 
 
-def corresponding_atoms(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> Same:
+def corresponding_atoms(
+    reactants: Sequence[Chem.Mol], product: Chem.Mol, is_turned: Turned = lambda *_: False
+) -> Same:
     """The atoms of the largest common substructures of each reactant and the rest of the product.
+
+    is_turned: of equal correspondences one that it is false for counts.
 
     Larger reactants come first. Bonds may differ in their order. Of two oxygens for one place an
     acid's leaves, not an alcohol's, and an alcohol's, not a phenol's. Of 1,500 reactions of
@@ -36,7 +43,7 @@ def corresponding_atoms(reactants: Sequence[Chem.Mol], product: Chem.Mol) -> Sam
     for index in order:
         fewest = min(reactants[index].GetNumAtoms(), product.GetNumAtoms() - len(same))
         if fewest >= _SMALLEST and perf_counter() - began < _SECONDS:
-            found = _common(reactants[index], product, same)
+            found = _common(reactants[index], product, same, is_turned)
             same |= {theirs: (index, ours) for theirs, ours in found}
     _move_oxygens(same, reactants, product)
     return same
@@ -67,7 +74,9 @@ def _move_oxygens(same: Same, reactants: Sequence[Chem.Mol], product: Chem.Mol) 
                 break
 
 
-def _common(reactant: Chem.Mol, product: Chem.Mol, taken: Collection[int]) -> list[tuple[int, int]]:
+def _common(
+    reactant: Chem.Mol, product: Chem.Mol, taken: Collection[int], is_turned: Turned
+) -> list[tuple[int, int]]:
     """Pairs of atoms, of the product without those taken and of the reactant, that correspond.
 
     Of the substructure's places in the product, that where most hydrogens and bonds are the same.
@@ -89,7 +98,7 @@ def _common(reactant: Chem.Mol, product: Chem.Mol, taken: Collection[int]) -> li
     if found.numAtoms < _SMALLEST:
         return []
     query = Chem.MolFromSmarts(found.smartsString)
-    ours = reactant.GetSubstructMatch(query)
+    ours = reactant.GetSubstructMatches(query, uniquify=False, maxMatches=_MOST)
     if not ours:  # a molecule with query bonds, such as C~C
         return []
     places = [atom.GetIntProp("place") for atom in piece.GetAtoms()]
@@ -100,8 +109,13 @@ def _common(reactant: Chem.Mol, product: Chem.Mol, taken: Collection[int]) -> li
         bonds = [molecule.GetBondBetweenAtoms(match[a], match[b]).GetBondType() for a, b in ends]
         return [*hydrogens, *bonds]
 
-    expected = traits(reactant, ours)
+    expected = traits(reactant, ours[0])
     matches = piece.GetSubstructMatches(query, uniquify=False, maxMatches=_MOST)
     theirs = [[places[atom] for atom in match] for match in matches]
-    best = max(theirs, key=lambda match: sum(map(eq, traits(product, match), expected)), default=[])
-    return [*zip(best, ours, strict=False)]
+    fit = [sum(map(eq, traits(product, match), expected)) for match in theirs]
+    best = [match for match, equal in zip(theirs, fit, strict=True) if equal == max(fit)]
+    others = [match for match in ours[1:] if traits(reactant, match) == expected]
+    pairs = [*product_of(best, ours[:1]), *product_of(best[:1], others)]
+    alike = [[*zip(*pair, strict=False)] for pair in pairs]
+    kept = (each for each in alike if not is_turned(reactant, product, dict(each)))
+    return next(kept, alike[0]) if alike else []

@@ -13,6 +13,7 @@ from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text.smiles import canonicalise
 from molspec.text.tokens import (
     TokenizationError,
+    extension_of,
     has_dative_bond,
     plain_smiles,
     reaction_sides,
@@ -96,7 +97,9 @@ def read_table(
         answers, rest = rest[: len(sides) - 1], rest[len(sides) - 1 :]
         parts = [reaction_part(plain_smiles(query), task), cell_at(cells, reagents)]
         return [
-            ".".join(filter(None, map(str.strip, parts))) if parts[1] else parts[0],
+            ".".join(filter(None, map(str.strip, parts)))
+            if parts[1]
+            else parts[0] + extension_of(query),
             *(reaction_part(plain_smiles(each.strip()), task, answer=True) for each in answers),
             *map(str.strip, rest),
         ]

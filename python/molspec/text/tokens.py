@@ -19,6 +19,11 @@ _WORD = re.compile(f"(?:{_TOKEN})|>>")
 _CLASSES = re.compile(r"(?:<[^<>\s]+>\s*)+")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
+#: Labels and coordinates of an extension.
+_NESTED = re.compile(r"\$[^$]*\$|\([^)]*\)")
+#: A group of centres, both of whose configurations are there (&) or one that is not known (o), or
+#: all centres (r).
+_GROUP = re.compile(r"[|,]([&o]\d*:\d|r(?=[|,]))")
 #: The symbol of an atom: that of a bracket, with the rest of it, or one without brackets.
 _SYMBOL = re.compile(r"\[\d*([A-Z][a-z]?|se|te|as|si|[a-z]|\*)[^\[\]]*\]|(Br|Cl|[BCNOPSFIbcnops*])")
 #: Characters of a token that a message shows, and tokens that it names.
@@ -83,6 +88,21 @@ def plain_smiles(text: str) -> str:
     if _are_tokens(tokens):
         text = " ".join(["".join(tokens), *words[count:]])
     return _EXTENSION.sub(r"\1", text)
+
+
+def extension_of(text: str) -> str:
+    """The extension behind SMILES, after a blank, if it has groups of centres; otherwise ""."""
+    smiles, bar, more = text.partition("|")
+    inside, end, _ = more.partition("|")
+    extension = bar + "".join(inside.split()) + end
+    if (
+        not bar
+        or not smiles[-1:].isspace()
+        or ">" in smiles
+        or len(plain_smiles(smiles).split()) != 1
+    ):
+        return ""
+    return f" {extension}" if _GROUP.search(_NESTED.sub("", extension)) else ""
 
 
 def _are_tokens(words: list[str]) -> bool:
