@@ -1,7 +1,10 @@
 """The decoder under many requests: every answer equals the one from `predict`, to the bit."""
 
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
 from threading import Barrier, Event, Thread
 from typing import Any
 
@@ -207,3 +210,33 @@ def test_threads_may_share_a_decoder(model: Model) -> None:
     for worker in workers:
         worker.join()
     check(model, dict(submitted), answered)
+
+
+@pytest.mark.parametrize("at", [*range(0, 30, 7), *range(30, 900, 173)])
+def test_an_interrupted_decoder_goes_on_or_says_that_it_is_spent(model: Model, at: int) -> None:
+    """Ctrl-C at a line of the scheduler or of what it calls, in `finish`."""
+    decoder, lines, options = Decoder(model, batch_size=2), count(), OPTIONS[0]
+    queries = {decoder.submit(query, options): query for query in (*tiny.QUERIES[:5], "no SMILES")}
+    found: dict[int, Result] = {}
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        if event == "line" and next(lines) == at:
+            raise KeyboardInterrupt
+        return trace if "molspec" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with suppress(KeyboardInterrupt):
+            found.update(decoder.finish())
+    finally:
+        sys.settrace(before)
+    try:
+        for ticket, result in decoder.finish():
+            assert ticket not in found
+            found[ticket] = result
+        assert found.keys() == queries.keys()
+    except RuntimeError:
+        refused(RuntimeError, "Decoder is spent", decoder.submit, "C")
+    for ticket, result in found.items():
+        assert result == predicted(model, (queries[ticket], options, None))

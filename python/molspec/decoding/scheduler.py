@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import wraps
 from itertools import count
 from threading import Lock, RLock
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 
 import torch
 
@@ -17,6 +18,8 @@ from molspec.decoding.statistics import Statistics, Stopwatch
 from molspec.engine.session import Executor, Session
 
 AnswerT = TypeVar("AnswerT")
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 #: Tokens of given targets that a step evaluates for requests that have more of them than one pass:
 #: 160,000 of all spellings of a molecule would make the others wait for seconds.
 _MOST_GIVEN = 4096
@@ -70,6 +73,23 @@ def source_request(source: Source, strategy: Strategy) -> Request[Decoded]:
     return Request(strategy, steps(), failed)
 
 
+def _whole(
+    change: Callable[Concatenate[Any, _Given], _Made],
+) -> Callable[Concatenate[Any, _Given], _Made]:
+    """A change that leaves the scheduler spent if it does not come to its end."""
+
+    @wraps(change)
+    def changed(self: Any, /, *given: _Given.args, **named: _Given.kwargs) -> _Made:
+        self.check_whole()
+        try:
+            return change(self, *given, **named)
+        except BaseException:
+            self._is_spent = True
+            raise
+
+    return changed
+
+
 class Scheduler(Generic[AnswerT]):
     """Gives the rows of a batch to requests, in their order, and steps the batch.
 
@@ -79,6 +99,8 @@ class Scheduler(Generic[AnswerT]):
 
     Threads may share a scheduler. `add` never waits for a step; the other methods wait for the step
     that runs. One step runs at a time.
+
+    What an exception ends half-way, such as Ctrl-C, is spent: each method then raises RuntimeError.
 
     statistics: sums over the answered requests.
     """
@@ -106,6 +128,9 @@ class Scheduler(Generic[AnswerT]):
         self._rows: dict[int, tuple[Request[AnswerT], HostExecutor | Executor | None]] = {}
         self._stepping = RLock()
         self._submitting = Lock()
+        #: Answers that an ended `finish` has not given.
+        self._kept: list[tuple[int, AnswerT]] = []
+        self._is_spent = False
 
     @property
     def live_count(self) -> int:
@@ -117,15 +142,29 @@ class Scheduler(Generic[AnswerT]):
 
         Raises ValueError if its drafter needs a feature that the engine lacks.
         """
+        self.check_whole()
         drafter = request.strategy.drafter
         if drafter is not None and wants_hidden_states(drafter):
             self._session.keep_hidden_states()
+        return self._add(request)
+
+    def check_whole(self) -> None:
+        """Raise RuntimeError if an interrupt or an error has ended a step half-way."""
+        if self._is_spent:
+            raise RuntimeError(
+                f"{type(self).__name__} is spent: an interrupt or an error ended a step; "
+                f"{self.live_count} queries have no answer: submit them to a new one"
+            )
+
+    @_whole
+    def _add(self, request: Request[AnswerT]) -> int:
         with self._submitting:
             request.ticket = next(self._tickets)
             self._requests[request.ticket] = request
             self._waiting.append(request)
         return request.ticket
 
+    @_whole
     def step(self, until_answered: bool = False) -> list[tuple[int, AnswerT]]:
         """Do a round of all live queries; return the answers with their tickets.
 
@@ -140,16 +179,32 @@ class Scheduler(Generic[AnswerT]):
                 return self._step(until_answered)
 
     def finish(self) -> Iterator[tuple[int, AnswerT]]:
-        """Step until all requests are answered."""
-        while self.live_count:
-            yield from self.step(until_answered=True)
+        """Step until all requests are answered.
+
+        If the caller ends early, the next call gives the answers that are left.
+        """
+        answered, given = self._kept, 0
+        self._kept = []
+        try:
+            while answered or self.live_count:
+                for given, each in enumerate(answered, start=1):  # noqa: B007
+                    yield each
+                answered, given = [], 0
+                if self.live_count:
+                    answered = self.step(until_answered=True)
+        finally:
+            self._kept += answered[given:]
 
     def cancel(self, ticket: int) -> None:
         """Drop a query and free its rows. Raises ValueError if it is answered already."""
         with self._stepping:
             if ticket not in self._requests:
                 raise ValueError(f"ticket is {ticket!r}: expected one that is not answered")
-            self._leave(self._requests[ticket])
+            self._drop(self._requests[ticket])
+
+    @_whole
+    def _drop(self, request: Request[AnswerT]) -> None:
+        self._leave(request)
 
     def _step(self, until_answered: bool) -> list[tuple[int, AnswerT]]:
         self._watch.restart()  # the caller's time between steps is not decoding's
