@@ -52,11 +52,14 @@ def test_error_lists_supported_formats(tmp_path: Path) -> None:
     refused(CheckpointError, ": File name too long$", read, "a" * 300)
 
 
-def test_a_pointer_of_git_lfs_is_named(source: Path) -> None:
+def test_a_pointer_of_git_lfs_and_an_adapter_are_named(source: Path) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     (source / "model.ckpt").write_text(pointer)
     for path in (source, source / "model.ckpt"):
         refused(CheckpointError, r"model\.ckpt is a pointer; `git lfs pull`", read, path)
+    (source / "model.ckpt").rename(source / "adapter_config.json")
+    (source / "adapter_config.json").write_text("{}")
+    refused(CheckpointError, "adapter_config.json is of an adapter.*merge_and_unload", read, source)
 
 
 def test_a_pipe_is_refused_and_a_linked_card_not_copied(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -230,6 +232,19 @@ def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
     assert found[0].filename == __file__
 
 
+def test_the_generation_config_decides_special_ids(tmp_path: Path) -> None:
+    folder = write(tmp_path, models.bart())
+    expected, settings = read(folder), folder / "generation_config.json"
+    config = json.loads((folder / "config.json").read_text())
+    for name, other in product(("decoder_start_token_id", "eos_token_id"), (None, 3)):
+        (folder / "config.json").write_text(json.dumps({**config, name: other}))
+        with nullcontext() if other is None else pytest.warns(UserWarning, match=f"has {name} 2"):
+            made = read(folder)
+        assert (made.spec, made.vocabulary) == (expected.spec, expected.vocabulary)
+    settings.write_text('{"eos_token_id": [2, 3]}')
+    refused(CheckpointError, r"has eos_token_id \[2, 3\]: expected one", read, folder)
+
+
 def without(file: str) -> Callable[[Path], None]:
     return lambda folder: (folder / file).unlink()
 
@@ -252,7 +267,7 @@ BART: list[tuple[Callable[[Path], object], str]] = [
     (config("model_type", "led"), r"have model_type 'led' \(only bart, marian, t5, umt5\)"),
     (config("activation_function", "tanh"), "have activation_function 'tanh'"),
     (config("decoder_attention_heads", 4), "attention_heads 2 beside decoder_attention_h"),
-    (config("decoder_start_token_id", None), "json lacks decoder_start_token_id"),
+    (config("encoder_layers", None), "json lacks encoder_layers"),
     (without("model.safetensors"), "no model.safetensors and no pyt"),
     (without("tokenizer.json"), "no tokenizer.json, vocab.json or voc"),
     (with_pieces("source.spm"), "expected a tokenizer.json, which transformers wri"),

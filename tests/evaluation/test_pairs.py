@@ -48,7 +48,7 @@ def test_table_with_commas_is_read_with_its_groups(tmp_path: Path) -> None:
     assert list(PairTable(path, group_column="class")) == pairs
     refused("group_column is 'x': expected a column of", PairTable, path, group_column="x")
     path.write_text('src,tgt\nC,"C\n')
-    refused(r"a\.csv, line 2: unexpected end of data", list, PairTable(path))
+    refused(r"a\.csv, line 2: unexpected end of data", PairTable, path)
 
 
 def test_two_files_of_lines_are_pairs(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ READ = [
     ("a.txt", "1 CCO\n2 CN\n", [("CCO", "1"), ("CN", "2")]),
     ("a.txt", "CID\tSMILES\n1\tCCO\n2\tCN\n", [("CCO", "1"), ("CN", "2")]),
     ("a.txt", "chembl_id\tcanonical_smiles\tinchi\n1\tCCO\tx\n", [("CCO", "1")]),
+    # Of several columns of SMILES the one with stereo is read. R's row names have no header.
+    ("a.csv", "cid,canonical_smiles,isomeric_smiles\nx,CC=CC,C/C=C/C\n", [("C/C=C/C", "x")]),
+    ("a.csv", "ConnectivitySMILES,SMILES\nCC=CC,C/C=C/C\n", ["C/C=C/C"]),
+    ("r.tsv", "smiles\tid\n1\tCCO\tx\n2\tCN\ty\n", [("CCO", "x"), ("CN", "y")]),
     ("a.smi", "SMILES C\nC x\n", [("C", "x")]),
     ("a.smi", "x y CO\nC x\n", [("x", "y CO"), ("C", "x")]),
     ("a.smi", "CC CO\nC x\n", [("CC", "CO"), ("C", "x")]),
@@ -108,7 +112,10 @@ def test_files_are_read(
 ) -> None:
     found = read(write(tmp_path / name, text))
     assert found == [Query(*([each] if isinstance(each, str) else each)) for each in expected]
-    assert ("'1' is read as an identifier" in capfd.readouterr().err) == text.startswith("1")
+    told = capfd.readouterr().err
+    assert ("'1' is read as an identifier" in told) == text.startswith("1")
+    assert ("smiles' is read; or by --column" in told.casefold()) == (",C/C=C/C" in text)
+    assert ("row names, as R's" in told) == (name == "r.tsv")
 
 
 #: Lines that are no query, and a part of the error.
@@ -211,7 +218,9 @@ def test_only_a_tab_ends_a_query_of_learned_pieces(tmp_path: Path) -> None:
 
 def test_missing_columns_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", f"structure,code,rxn\nC,1,{R}\n")
-    refused("none of the columns smiles, .*, source is in its hea", _smiles, path, None, None)
+    refused(
+        "none of the columns isomeric_smiles, .*, source is in its hea", _smiles, path, None, None
+    )
     refused("column is 'x': expected a column of .*, structure, code", read, path, None, "x")
     refused("id_column is 'x': expected a column of", read, path, None, "structure", "x")
     lines = write(tmp_path / "a.smi", "CO")

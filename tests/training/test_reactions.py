@@ -38,6 +38,7 @@ def rows(
             "agent_000,reactant_000,Reactant 1,product_000\nN,CO,CCl,COC\n,,CCO,CC=O\n",
             [(2, "CO.CCl>N>COC"), (3, "CCO>>CC=O")],
         ),
+        ("r.tsv", "reactants\tproduct\n1\tCCO\tCC=O\n", [(2, SECOND)]),
         ("bad.tsv", f"rxn\n{FIRST}\nnothing\n", [(2, FIRST), (3, "nothing")]),
     ],
 )

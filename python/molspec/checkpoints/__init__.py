@@ -24,8 +24,10 @@ class _Format(Protocol):
 
 _FORMATS: tuple[_Format, ...] = (hugging_face, folder, chemformer, lightning, opennmt)
 
-#: The beginning of a file that Git LFS has not fetched, and the files of a sharded training.
+#: The beginning of a file that Git LFS has not fetched; the files of an adapter
+#: (adapter_config.json, adapter_model.safetensors), and of a sharded training.
 _POINTER = b"version https://git-lfs"
+_ADAPTER = "adapter_[cm]o*"
 _DEEPSPEED = "*mp_rank_*_model_states.pt"
 #: Raised by readers, anywhere in a file, for values of another type than the format has.
 _OF_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError)
@@ -65,6 +67,11 @@ def _read(path: Path, vocabulary: Path | None) -> Checkpoint:
             with file.open("rb") as stream:
                 if stream.read(len(_POINTER)) == _POINTER:
                     raise CheckpointError(f"{file.name} is a pointer; `git lfs pull` gets the file")
+    if adapters := sorted(file.name for file in path.glob(_ADAPTER)):
+        raise CheckpointError(
+            f"{adapters[0]} is of an adapter, which changes its model: expected the merged model, "
+            "as merge_and_unload() of PEFT makes it, without the adapter beside it"
+        )
     if any(path.glob(_DEEPSPEED)) or any(path.glob(f"*/{_DEEPSPEED}")):
         raise CheckpointError("a folder of DeepSpeed: expected the one file of zero_to_fp32.py")
     if vocabulary is not None:

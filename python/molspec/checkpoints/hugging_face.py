@@ -22,7 +22,7 @@ from molspec.checkpoints.files import load_parts, load_weights, read_object, wei
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.inert_pickle import load
 from molspec.checkpoints.names import Rules, first, matrix, take, unwrapped
-from molspec.engine.torch.generation import warn_of_processors
+from molspec.engine.torch.generation import warn_of_processors, with_generation
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
 from molspec.model.transformer import first_token
 
@@ -79,11 +79,12 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the folder `path`. Raises ValueError or OSError."""
     config = read_object(path / _CONFIG)
+    generation = path / _GENERATION  # older folders have its settings in config.json
+    settings = read_object(generation) if generation.is_file() else {}
+    config = with_generation(config, settings, "molspec", 5)
     # The vocabulary first: models of T5Chem's other tasks have other weights.
     chemical = t5chem.read_vocabulary(path, config) if t5chem.recognises(config) else None
     spec, weights = _convert(config, _read_state(path))
-    generation = path / _GENERATION  # older folders have its settings in config.json
-    settings = read_object(generation) if generation.is_file() else {}
     warn_of_processors({**config, **settings}, "molspec", 5)
     if chemical is not None:
         characters, task, template = chemical

@@ -116,6 +116,12 @@ def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
         print_err(f"{count} of {summary.queries} queries failed: {error}")
     if (others := len(summary.errors) - _REASONS) > 0:
         print_err(f"{others} other reasons; --output or --format json has them all")
+    if evaluation.repeats:
+        print_err(
+            f"{evaluation.repeats} of {summary.queries} rows repeat a reaction before them, in any "
+            "spelling: each counts as a query, so the true intervals are wider; give one row for "
+            "each, and --augmentations for its spellings"
+        )
     if summary.excluded:
         print_err(
             f"{summary.excluded} of {summary.queries} targets are not molecules to RDKit: "

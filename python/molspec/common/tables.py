@@ -83,6 +83,8 @@ LONGEST_ROW = 2 * LONGEST_LINE
 _SEPARATORS = ",;\t"
 #: Files that were told to have other lines than UTF-8: a job may read a file several times.
 _told = set[str]()
+#: Tables of several columns of SMILES of which it was told which is read.
+_chosen = set[Path | str]()
 #: Characters that are shown on each side of the first one that is not ASCII.
 _BESIDE = 20
 _BLANKS = str.maketrans("_-", "  ")
@@ -276,6 +278,27 @@ def name_columns(header: Sequence[str]) -> str:
     return f"{shown[:_SHOWN]}..." if len(shown) > _SHOWN else shown or "which is empty"
 
 
+def _of_molecules(name: str) -> bool:
+    """Whether a column is called one of SMILES, not of reactions."""
+    return "smiles" in _plain(name) and not re.search("rxn|reaction", _plain(name))
+
+
+def with_row_names(
+    header: Sequence[str], rows: Iterator[tuple[int, list[str]]], path: Path | str
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """A header and its rows; of R's numbered rows, which have no name there, one that is empty."""
+    first = next(rows, None)
+    if first is None:
+        return [*header], rows
+    cells = first[1]
+    if len(cells) == len(header) + 1 and cells[0].strip().isdecimal() and cells[-1].strip():
+        if str(path) not in _told:
+            _told.add(str(path))
+            print_err(f"{path}: the header has no name for the first column: row names, as R's")
+        header = ["", *header]
+    return [*header], chain([first], rows)
+
+
 def choose_column(
     path: Path | str, header: Sequence[str], option: str, name: str | None, defaults: Sequence[str]
 ) -> int:
@@ -284,6 +307,11 @@ def choose_column(
     Raises ValueError if there is none.
     """
     if (column := first_column(header, defaults if name is None else (name,))) is not None:
+        others = [each for each in header if _of_molecules(each)]
+        if name is None and len(others) > 1 and header[column] in others and path not in _chosen:
+            _chosen.add(path)
+            flag = f"--{option.replace('_', '-')}"
+            print_err(f"{path}: of {', '.join(others)}, {header[column]!r} is read; or by {flag}")
         return column
     if name is not None:
         raise ValueError(

@@ -15,7 +15,7 @@ from molspec.evaluation.record import Record
 from molspec.evaluation.summary import Summary
 from molspec.prediction.config import DecodeConfig
 from molspec.prediction.streams import beside
-from molspec.text import without_deuterium
+from molspec.text import canonicalise, without_deuterium
 
 if TYPE_CHECKING:
     from molspec.common.workers import Processes
@@ -58,7 +58,7 @@ class Evaluation:
     """The rows of a table from settings.offset on, `limit` at most.
 
     `summary` covers the finished rows, `groups` those of each group, if the table has groups;
-    `labelled` counts the queries with deuterium.
+    `labelled` counts the queries with deuterium, `repeats` those of reactions before.
 
     output: a file for the records, see `Journal`. If it exists, its records count as done and `run`
     continues after them.
@@ -75,7 +75,8 @@ class Evaluation:
         self.settings = settings
         self.summary = Summary(settings.config.options.answer_count)
         self.groups: dict[str, Summary] = {}
-        self.labelled = 0
+        self.labelled = self.repeats = 0
+        self._seen = set[int]()
         self._has_run = False
         stop = None if limit is None else settings.offset + limit
         self._rows = islice(settings.table, settings.offset, stop)
@@ -119,6 +120,9 @@ class Evaluation:
     def _add(self, record: Record) -> None:
         self.summary.add(record)
         self.labelled += "[2H" in record.query
+        row = hash((canonicalise(record.query) or record.query, record.target_canonical))
+        self.repeats += row in self._seen
+        self._seen.add(row)
         if self.settings.table.group_column is not None:
             empty = Summary(self.settings.config.options.answer_count)
             self.groups.setdefault(record.group, empty).add(record)

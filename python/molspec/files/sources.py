@@ -43,7 +43,10 @@ INPUT_FORMATS = {
 #: Formats of structures.
 _RECORDS = ("sdf", "rxn")
 #: Columns that are used if none is named.
-_QUERY_COLUMNS = ("smiles", "canonical_smiles", "smiles_string", "query", "src")
+_QUERY_COLUMNS = (
+    *("isomeric_smiles", "isomericsmiles", "isosmiles"),  # beside those without stereo
+    *("smiles", "canonical_smiles", "canonicalsmiles", "smiles_string", "query", "src"),
+)
 _KEY_COLUMNS = ("inchikey", "inchi_key", "standard_inchi_key")
 #: Words that no name of a molecule has, but a line of tokens.
 _PUNCTUATION = frozenset("()=#.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.common.tables import cell_at, choose_column, first_column
+from molspec.common.tables import cell_at, choose_column, first_column, with_row_names
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text.smiles import canonicalise
 from molspec.text.tokens import (
@@ -116,7 +116,7 @@ def _find_sides(
     first = next(rows, (0, []))
     if by_content and (column := column_of_reactions([first])) is not None:
         return [], [column] * len(sides), chain([first], rows)
-    header = [name.strip() for name in first[1]]
+    header, rows = with_row_names([name.strip() for name in first[1]], rows, where)
     try:
         return header, [side.index(where, header) for side in sides], rows
     except ValueError:

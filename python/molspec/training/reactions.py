@@ -17,6 +17,7 @@ from molspec.common.tables import (
     open_lines,
     printable,
     read_cells,
+    with_row_names,
 )
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
@@ -107,6 +108,9 @@ def read_rows(
     first = peeked[0][1] if peeked else []
     is_header = column is None and not any(map(_lacks_a_side, first))
     header = peeked.pop(0)[1] if peeked and is_header else []
+    if header:
+        header, rest = with_row_names(header, iter(peeked), path)
+        peeked = list(rest)
     if reaction_column is not None and (
         needs_column or find_column(header, reaction_column) is not None
     ):

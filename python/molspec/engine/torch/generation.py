@@ -64,6 +64,30 @@ def warn_of_ids(model: Any, given: Mapping[str, int], who: str, depth: int) -> N
             )
 
 
+def with_generation(
+    config: Mapping[str, Any], settings: Mapping[str, Any], who: str, depth: int
+) -> dict[str, Any]:
+    """A model's config with the special ids of its generation config, which decide `generate`.
+
+    Warns of ids that differ, as `warn_of_processors` does. Raises ValueError for several ids of
+    EOS: `who` ends an answer at one.
+    """
+    merged = dict(config)
+    for name in _IDS.values():
+        own, said = config.get(name), settings.get(name)
+        said = said[0] if isinstance(said, list) and len(said) == 1 else said
+        if isinstance(said, list):
+            raise ValueError(f"generation_config.json has {name} {said}: expected one")
+        if said is not None and own not in (None, said, [said]):
+            warnings.warn(
+                f"generation_config.json has {name} {said}, config.json {own}: {who} takes {said}, "
+                "as generate does",
+                stacklevel=depth + 1,
+            )
+        merged[name] = own if said is None else said
+    return merged
+
+
 def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:
     """Warn if a generation config makes `generate` change the model's distributions.
 
