@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from molspec.common.workers import DIED
 from molspec.files import OutputContext, Query
-from molspec.planners.formats import FORMATS
+from molspec.planners.disconnections import disconnections
+from molspec.planners.formats import COLUMNS, FORMATS
 from molspec.planners.racemates import with_racemates
-from molspec.planners.routes import Plan, Route, Step
+from molspec.planners.routes import Check, Plan, Route, Step, arranged
 from tests.files.pages import Tags
 
 STEPS = {
@@ -22,7 +24,11 @@ STEPS = {
     "never": Step("never", ("asked",), -1.0),
 }
 ROUTE = Route.of("CC(=O)Nc1ccccc1", STEPS)
-RACEMIC = Step("CC[C@H](C)O", ("CCC(C)Br", "CI"), -1.0, racemic=("CCC(C)Br",))
+RACEMIC = Step(
+    *("CC[C@H](C)O", ("CCC(C)Br", "CI"), -1.0, ("CCC(C)Br",)),
+    check=Check(None, "CCO", math.log(0.6)),
+)
+OTHER = Route((replace(RACEMIC, reactants=("CCC=O",), check=Check(-0.1, "CCN", -0.01)),))
 CONTEXT = OutputContext("retro", "retro", about="Found & drawn.")
 PLANS = (
     Plan(
@@ -35,7 +41,7 @@ PLANS = (
     Plan(3, Query("CCO"), (Route(()),)),
     Plan(4, Query("CCN"), expansions=1, seconds=2, stopped="out of time", missing=("CN",)),
     Plan(
-        *(5, Query("CC[C@H](C)O"), (Route((RACEMIC,)),)),
+        *(5, Query("CC[C@H](C)O"), (Route((RACEMIC,), (OTHER,)),)),
         names={"CI": "methyl"},
         bought={"CI": "[2H]C([2H])([2H])I"},
     ),
@@ -72,7 +78,8 @@ def test_trees_are_those_of_aizynthfinder() -> None:
     assert broken["trees"] == none["trees"] == []
     assert (none["stopped"], none["missing"]) == ("out of time", ["CN"])
     assert racemic["bought"] == {"CI": "[2H]C([2H])([2H])I"}
-    assert racemic["trees"][0]["children"][0]["metadata"]["racemic"] == ["CCC(C)Br"]
+    metadata = racemic["trees"][0]["children"][0]["metadata"]
+    assert (metadata["racemic"], metadata["check"]["answer"]) == (["CCC(C)Br"], "CCO")
 
 
 def test_aizynthfinder_reads_the_trees() -> None:
@@ -121,7 +128,9 @@ def test_text_shows_routes_and_errors() -> None:
         "error: not a molecule to RDKit",
         "in stock",
         "no route found, 1 molecule expanded in 2.00 s: out of time; not in stock: CN\n",
-        "CCC(C)Br.CI>>CC[C@H](C)O  racemic or unspecified: CCC(C)Br\n",
+        "  racemic or unspecified: CCC(C)Br  not confirmed, gives CCO 60.0 %\n",
+        "or 1 step, 37 %, confirmed\n",
+        "CCC=O>>CC[C@H](C)O  racemic or unspecified: CCC(C)Br  confirmed 90.5 %, gives CCN",
         "CI (methyl, bought as [2H]C([2H])([2H])I)",
     ):
         assert expected in text
@@ -141,19 +150,25 @@ def test_jsonl_has_one_plan_per_line() -> None:
     assert values[0]["routes"][0]["leaves"] == list(ROUTE.leaves)
     assert values[0]["prices"] == {"CC(=O)Cl": "12.50"}
     assert values[1]["error"] == "not a molecule to RDKit"
-    assert values[2]["routes"] == [{"log_prob": 0, "leaves": [], "steps": []}]
+    assert values[2]["routes"][0].items() >= {"leaves": [], "steps": [], "confirmed": None}.items()
+    (route,) = values[4]["routes"]
+    (other,) = route["alternatives"]
+    assert (route["confirmed"], other["confirmed"]) == (False, True)
+    check = {"log_prob": -0.1, "answer": "CCN", "answer_log_prob": -0.01, "error": None}
+    assert other["steps"][0]["check"] == check
 
 
 def test_table_has_one_row_per_target() -> None:
     header, amide, refused, in_stock, unsolved, racemic = csv.reader(StringIO(written("csv")))
-    assert " ".join(header) == "id target solved steps seconds score route note error"
+    assert header == [*COLUMNS]
     reactions = " ".join(step.reaction for step in ROUTE.steps)
-    assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), reactions, "", ""]
-    assert refused == ["2", "CC(", "false", "", "0.000", "", "", "", "not a molecule to RDKit"]
+    assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), "", reactions, "", ""]
+    assert refused[2:] == ["false", "", "0.000", *[""] * 4, "not a molecule to RDKit"]
     assert in_stock[2:4] == ["true", "0"]
-    assert unsolved[2:] == ["false", "", "2.000", "", "", "out of time; not in stock: CN", ""]
+    assert unsolved[2:] == ["false", "", "2.000", *[""] * 3, "out of time; not in stock: CN", ""]
+    assert racemic[6] == "false"
     for said in ("CI is bought as [2H]C([2H])([2H])I", "CCC(C)Br is racemic or unspecified"):
-        assert said in racemic[7]
+        assert said in racemic[8]
 
 
 def test_page_shows_drawings_and_steps() -> None:
@@ -161,7 +176,7 @@ def test_page_shows_drawings_and_steps() -> None:
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
-    assert page.count("<svg") == 4 + 4 + 3  # targets that are molecules, and trees
+    assert page.count("<svg") == 4 + 4 + 3 + 2  # targets that are molecules, and trees
     for shown in (
         "<amide>",
         "Routes: retro",
@@ -170,6 +185,8 @@ def test_page_shows_drawings_and_steps() -> None:
         "to buy: methyl, bought as [2H]C([2H])([2H])I",
         "to buy; racemic or unspecified",
         "step 2",
+        "not confirmed, gives CCO 60.0 %",
+        "or 1 step, 37 %, confirmed",
         "\u2192",
     ):
         assert shown in tags.text
@@ -243,3 +260,56 @@ def test_a_configuration_that_a_step_turns_without_touching_it_is_marked(
     reactants, product = reaction.split(">>")
     (step,) = with_racemates(Route((Step(product, (*reactants.split("."),), -1.0),))).steps
     assert step.turned == ((reactants.split(".")[0],) if is_turned else ())
+
+
+PYRIDINE, AMINE = "CNc1nccc(-c2cccnc2)n1", "CNc1nccc(Cl)n1"
+SUZUKI = f"OB(O)c1cccnc1.{AMINE}>>{PYRIDINE}"
+BENZYL, PHENOL = "CC(=O)Cl.NCc1ccccc1>>CC(=O)NCc1ccccc1", "CC(=O)Nc1ccc(O)cc1"
+
+
+def route(text: str) -> Route:
+    """A route of reactions with blanks between."""
+    pairs = (reaction.split(">>") for reaction in text.split())
+    return Route(tuple(Step(product, tuple(r.split(".")), -1.0) for r, product in pairs))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_one"),
+    [
+        (SUZUKI, f"CCCC[Sn](CCCC)(CCCC)c1cccnc1.{AMINE}>>{PYRIDINE}", True),
+        (SUZUKI, f"CC1(C)OB(c2cccnc2)OC1(C)C.{AMINE}>>{PYRIDINE}", True),
+        (SUZUKI, f"Brc1cccnc1.CNc1nccc(B(O)O)n1>>{PYRIDINE}", True),
+        (SUZUKI, f"Brc1cccnc1>>OB(O)c1cccnc1 {SUZUKI}", True),
+        (SUZUKI, f"CN.Clc1nccc(-c2cccnc2)n1>>{PYRIDINE}", False),
+        (SUZUKI, f"CN.Clc1nccc(Cl)n1>>{AMINE} {SUZUKI}", False),
+        (SUZUKI, f"CN(C(=O)OC(C)(C)C)c1nccc(-c2cccnc2)n1>>{PYRIDINE}", False),
+        (BENZYL, f"N.BrCc1ccccc1>>NCc1ccccc1 {BENZYL}", False),
+        (f"CC(=O)Cl.Nc1ccc(O)cc1>>{PHENOL}",
+         f"CC(=O)O.COc1ccc(N)cc1>>CC(=O)Nc1ccc(OC)cc1 CC(=O)Nc1ccc(OC)cc1>>{PHENOL}", True),
+        ("CI.Oc1ccccc1>>COc1ccccc1", "COS(=O)(=O)OC.Oc1ccccc1>>COc1ccccc1", True),
+        ("CO.Fc1ccccc1>>COc1ccccc1", "CI.Oc1ccccc1>>COc1ccccc1", False),
+        ("CCOC(=O)c1ccncc1>>O=C(O)c1ccncc1", "COC(=O)c1ccncc1>>O=C(O)c1ccncc1", True),
+        ("N#Cc1ccncc1>>O=C(O)c1ccncc1", "CCOC(=O)c1ccncc1>>O=C(O)c1ccncc1", False),
+        ("CC(C)(C)OC(=O)Nc1ccccc1>>Nc1ccccc1", "O=[N+]([O-])c1ccccc1>>Nc1ccccc1", False),
+    ],
+)  # fmt: skip
+def test_routes_that_differ_in_what_leaves_are_one(first: str, second: str, are_one: bool) -> None:
+    assert (disconnections(route(first)) == disconnections(route(second))) == are_one
+
+
+def test_routes_are_in_order_and_confirmed_ones_first() -> None:
+    short, long = route(SUZUKI), route(f"CN.Clc1nccc(Cl)n1>>{AMINE} {SUZUKI}")
+    confirmed = replace(short, steps=(replace(short.steps[0], check=Check(-1.0)),))
+    wrong = replace(long, steps=tuple(replace(each, check=Check()) for each in long.steps))
+    prices = {"CN": 1.0, "Clc1nccc(Cl)n1": 1.0, "OB(O)c1cccnc1": 5.0, AMINE: 9.0}
+    for sort, routes, expected in (
+        ("steps", [long, short], [short, long]),
+        ("price", [short, long], [long, short]),
+        ("price", [confirmed, wrong], [confirmed, wrong]),
+        (
+            "probability",
+            [replace(long, alternatives=(short,))],
+            [replace(short, alternatives=(long,))],
+        ),
+    ):
+        assert arranged(routes, sort, prices.__getitem__) == expected

@@ -25,7 +25,8 @@ def service() -> Service:
     retro = Worker("retro", load("retro", dtype="int8"))
     stock = Stock([ACID])
     stock.add("Nc1ccccc1", "aniline", "")
-    return Service({"retro": retro}, Limits(), stock)
+    product = Worker("product", load("product", dtype="int8"))
+    return Service({"retro": retro, "product": product}, Limits(), stock)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,8 @@ def test_routes_start_from_molecules_for_sale(
     found = plan(planner, labelled, routes=1, seconds=50.0, deuterium_as_hydrogen=True)
     assert found["note"] == f"decoded as {AMIDE}, with hydrogen for deuterium"
     assert found["routes"] == [route]
+    (route,) = plan(planner, AMIDE, routes=1, seconds=50.0, sort="price", check=True)["routes"]
+    assert (route["confirmed"], route["steps"][-1]["check"]["answer"]) == (True, None)
     assert plan(planner, "Nc1ccccc1.Cl")["routes"][0]["steps"] == []
     assert "not a salt" in plan(planner, "CC(=O)Cl.Nc1ccccc1")["error"]
 

@@ -24,6 +24,7 @@ from molspec.commands.flags import (
 )
 from molspec.common.console import UsageError, extra
 from molspec.common.fields import setting
+from molspec.common.task import Task
 from molspec.files import OutputContext, Query
 from molspec.planners.routes import OUTCOMES, Plan, SearchLimits
 
@@ -63,6 +64,9 @@ def plan_command(
         "retro-star", "Search algorithm of Syntheseus."
     ),
     cache: Path | None = setting(None, "Prediction cache (SQLite file), reused by later searches."),
+    check: str | None = setting(
+        None, "product, or a checkpoint: does each step give its product? Confirmed routes first."
+    ),
     copy_column: list[str] | None = COPY_COLUMN,
     *,
     limits: SearchLimits,
@@ -76,6 +80,8 @@ def plan_command(
     jobs.check_queries(targets, source, "targets")
     with extra("plan", "planning"):
         import syntheseus  # noqa: F401
+    from molspec.checkpoints.bundled import locate
+    from molspec.checkpoints.ensemble import members
     from molspec.planners.formats import COLUMNS, FORMATS
     from molspec.planners.stock import read_stock
     from molspec.prediction.cache import AnswerCache
@@ -90,11 +96,15 @@ def plan_command(
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
         for_sale = read_stock(**stock.arguments())
         stock.tell()
-        loaded = _loaded(model, count)
+        loaded = _loaded(model, count, "retro")
+        forward = (check and _loaded(replace(model, model_name=check), count, "product")) or None
         queries = opened.queries(source.column, source.id_column, "retro", copied)
         reads = {**jobs.files_read(model, source), "--stock": stock.files}
+        if check:
+            reads |= {"--check": list(map(locate, members(check)))}
         files.check_apart(reads, AnswerCache.files(cache))
-        about = f"Found with {model.model_name}, {loaded.dtype}; molspec {__version__}."
+        checked = f"checked with {check}, {forward.dtype}; " if forward else ""
+        about = f"Found with {model.model_name}, {loaded.dtype}; {checked}molspec {__version__}."
         results = jobs.open_results(
             output,
             FORMATS[form],
@@ -110,6 +120,7 @@ def plan_command(
                 "format": form,
                 "copy_column": list(copied),
                 "deuterium_as_hydrogen": source.deuterium_as_hydrogen,
+                **({"check": model_settings(str(check), forward.identity)} if forward else {}),
             },
             {**reads, "--cache": cache},
         )
@@ -118,11 +129,14 @@ def plan_command(
             """Of one process, which opens the cache."""
             from molspec.planners.expander import Expander
             from molspec.planners.search import Planner
-            from molspec.planners.syntheseus import BackwardModel
+            from molspec.planners.syntheseus import BackwardModel, ForwardModel
 
             expander = Expander(loaded, cache=AnswerCache(path=cache), keep_salts=source.keep_salts)
             backward = BackwardModel(expander=expander, default_num_results=n_best, use_cache=True)
-            return Planner(backward, for_sale, limits, algorithm, source.deuterium_as_hydrogen)
+            hydrogen, checker = source.deuterium_as_hydrogen, None
+            if forward is not None:
+                checker = ForwardModel(expander=Expander(forward, cache=AnswerCache(path=cache)))
+            return Planner(backward, for_sale, limits, algorithm, hydrogen, checker)
 
         return jobs.run(
             results,
@@ -138,13 +152,14 @@ def plan_command(
         )
 
 
-def _loaded(flags: ModelFlags, processes: int) -> Model:
-    """The model. Raises UsageError if it predicts products."""
+def _loaded(flags: ModelFlags, processes: int, task: Task) -> Model:
+    """The model. Raises UsageError if it is of another task."""
     loaded = jobs.load_model(flags)
     loaded.check_processes(processes)
-    if loaded.task not in ("retro", None):
+    if loaded.task not in (task, None):
+        option, given = "model" if task == "retro" else "check", flags.model_name
         raise UsageError(
-            f"model is {flags.model_name!r}: expected one of task 'retro', it is of {loaded.task!r}"
+            f"{option} is {given!r}: expected one of task {task!r}, it is of {loaded.task!r}"
         )
     return loaded
 

@@ -12,7 +12,7 @@ from syntheseus import Molecule
 
 from molspec.planners.routes import Route, SearchLimits, bond_pairs
 from molspec.text import check_text, quiet, read_smiles
-from molspec.text.correspondence import corresponding_atoms
+from molspec.text.correspondence import corresponding_step
 
 _KEEP, _BREAK = "keep", "break"
 
@@ -60,12 +60,10 @@ def reactants_of(product: Molecule, reactants: tuple[str, ...]) -> tuple[Molecul
     labels = str(product.identifier).split()
     kept: list[list[str]] = [[] for _ in reactants]
     if labels:
-        with quiet():
-            read = [read_smiles(smiles) for smiles in (product.smiles, *reactants)]
-        whole, *parts = [molecule for molecule in read if molecule is not None]
-        if len(parts) < len(reactants):  # what RDKit cannot read again
+        found = corresponding_step(product.smiles, reactants)
+        if found is None:  # what RDKit cannot read again
             return None
-        same = corresponding_atoms(parts, whole)
+        _, parts, same = found
         for label in labels:
             aim, _, bond = label.partition(":")
             (first, a), (second, b) = (same.get(int(atom), (-1, -1)) for atom in bond.split("-"))

@@ -28,6 +28,8 @@ USABLE: dict[str, Any] = {
     "max_beam_factor": 1,
 }
 
+#: The likeliest answers of a forward model among which a product must be.
+AMONG = 3
 _STEREO = re.compile(r"[@/\\]")
 _CHARGE = re.compile(r"[+-]\d*\]")
 

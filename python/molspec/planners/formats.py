@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from html import escape
 from typing import Any
 
@@ -12,8 +13,9 @@ from molspec.files import Format, OutputContext, report, table
 from molspec.files.lines import copied, one_line
 from molspec.planners.routes import Plan, Route, Step
 
-#: Columns of a table: a row a target, with its likeliest route.
-COLUMNS = ("id", "target", "solved", "steps", "seconds", "score", "route", "note", "error")
+#: Columns of a table: a row a target, with its first route.
+_FIRST = ("id", "target", "solved", "steps", "seconds", "score", "confirmed", "route")
+COLUMNS = (*_FIRST, "note", "error")
 #: Said of a reactant without a configuration that its product has.
 _RACEMIC = "racemic or unspecified"
 #: Said of a reactant with another one, where the step changes nothing.
@@ -25,19 +27,24 @@ def text(plan: Plan, context: OutputContext) -> str:
     lines = ["  ".join(filter(None, map(one_line, (plan.query.smiles, plan.query.name))))]
     lines.append(f"   {_summary(plan)}")
     for rank, route in enumerate(plan.routes, start=1):
-        if not route.steps:
-            continue
-        lines.append(f"   route {rank}: {_title(route)}")
-        for number, step in enumerate(route.steps, start=1):
-            percent = 100 * math.exp(step.log_prob)
+        for each in (route, *route.alternatives) if route.steps else ():
+            indent, known = ("", ()) if each is route else ("   ", route.steps)
+            lines.append(f"{indent}   {'or' if known else f'route {rank}:'} {_title(each)}")
+            lines += [f"{indent}      {line}" for line in _steps(each, plan, known)]
+    return "\n".join(lines) + "\n"
+
+
+def _steps(route: Route, plan: Plan, known: tuple[Step, ...]) -> Iterator[str]:
+    """The steps of a route, but for those that are known, and the molecules to buy."""
+    for number, step in enumerate(route.steps, start=1):
+        if step not in known:
             marks = "".join(f"  {_RACEMIC}: {each}" for each in step.racemic)
             marks += "".join(f"  {_TURNED}: {each}" for each in step.turned)
-            lines.append(f"      {number:2}.  {percent:5.1f} %  {step.reaction}{marks}")
-        bought = (
-            f"{leaf} ({about})" if (about := _about(leaf, plan)) else leaf for leaf in route.leaves
-        )
-        lines.append(f"      to buy  {'  '.join(bought)}")
-    return "\n".join(lines) + "\n"
+            checked = f"  {step.check}" if step.check else ""
+            share = 100 * math.exp(step.log_prob)
+            yield f"{number:2}.  {share:5.1f} %  {step.reaction}{marks}{checked}"
+    bought = ((leaf, _about(leaf, plan)) for leaf in route.leaves)
+    yield "to buy  " + "  ".join(f"{leaf} ({about})" if about else leaf for leaf, about in bought)
 
 
 def _about(smiles: str, plan: Plan) -> str:
@@ -56,7 +63,7 @@ def jsonl(plan: Plan, context: OutputContext) -> str:
 def trees(plan: Plan, context: OutputContext) -> str:
     """One object a line: the routes of a target as the trees that AiZynthFinder writes."""
     found = []
-    for route in plan.routes:
+    for route in (each for entry in plan.routes for each in (entry, *entry.alternatives)):
         target = route.steps[-1].product if route.steps else plan.query.smiles
         tree = _node(target, {step.product: step for step in route.steps})
         found.append({**tree, "scores": {"log_prob": route.log_prob}})
@@ -76,10 +83,8 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
             "smiles": f"{molecule}>>{'.'.join(step.reactants)}",  # as a retro step, like theirs
             "is_reaction": True,
             "metadata": {
-                "log_prob": step.log_prob,
+                **asdict(step),
                 "policy_probability": math.exp(step.log_prob),
-                "racemic": list(step.racemic),
-                "turned": list(step.turned),
             },
             "children": [_node(each, steps) for each in step.reactants],
         }
@@ -89,23 +94,25 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
 
 def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
     """A target and its likeliest route; score is the log_prob of the route."""
-    steps = score = route = ""
+    steps = score = confirmed = route = ""
     remarks = list(filter(None, (plan.note, _stopped(plan))))
     if plan.routes:
         best = plan.routes[0]
         remarks += plan.remarks(best)
         steps, score = str(len(best.steps)), repr(best.log_prob)
+        confirmed = "" if best.confirmed is None else str(best.confirmed).lower()
         route = " ".join(step.reaction for step in best.steps)
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
     last = ("; ".join(remarks), plan.error or "", *plan.query.columns)
-    return [(*first, f"{plan.seconds:.3f}", score, route, *last)]
+    return [(*first, f"{plan.seconds:.3f}", score, confirmed, route, *last)]
 
 
 def head(context: OutputContext) -> str:
     """Everything of the page before the first target."""
     about = (
         f"{context.about} A percentage is the probability that the model gives to reactants, of a "
-        "route the product over its steps, not that the reactions work."
+        "route the product over its steps, not that the reactions work. Confirmed: a model of "
+        "products gives the product among its three likeliest answers, with this probability."
     )
     return report.page_head(f"Routes: {context.model}", about)
 
@@ -121,11 +128,11 @@ def section(plan: Plan, context: OutputContext) -> str:
         '<div class="routes">',
     ]
     for rank, route in enumerate(plan.routes, start=1):
-        if route.steps:
-            parts.append(f"<h3>Route {rank}: {_title(route)}</h3>")
-            numbered = enumerate(route.steps, start=1)
+        for each in (route, *route.alternatives) if route.steps else ():
+            parts.append(f"<h3>{f'Route {rank}:' if each is route else 'or'} {_title(each)}</h3>")
+            numbered = enumerate(each.steps, start=1)
             steps = {step.product: (number, step) for number, step in numbered}
-            parts += _tree(route.steps[-1].product, steps, plan)
+            parts += _tree(each.steps[-1].product, steps, plan)
     return "\n".join([*parts, "</div></section>\n"])
 
 
@@ -141,9 +148,10 @@ def _tree(
         for reactant in step.reactants:
             said = _RACEMIC * (reactant in step.racemic), _TURNED * (reactant in step.turned)
             yield from _tree(reactant, steps, plan, said)
-        percent = 100 * math.exp(step.log_prob)
+        checked = f'<span class="label">{escape(str(step.check))}</span>' if step.check else ""
         yield f'</div><div class="arrow"><span class="label">step {number}</span>'
-        yield f'<b>&rarr;</b><span class="label">{percent:.1f} %</span></div>'
+        share = f"{100 * math.exp(step.log_prob):.1f} %"
+        yield f'<b>&rarr;</b><span class="label">{share}</span>{checked}</div>'
     about = _about(molecule, plan)
     labels = ["" if made else f"to buy{about and ': '}{about}", *marks]
     label = escape("; ".join(filter(None, labels)))
@@ -181,7 +189,9 @@ def _count(number: int, noun: str) -> str:
 
 
 def _title(route: Route) -> str:
-    return f"{_count(len(route.steps), 'step')}, {100 * math.exp(route.log_prob):.2g} %"
+    confirmed = {None: "", True: ", confirmed", False: ", not confirmed"}[route.confirmed]
+    share = f"{100 * math.exp(route.log_prob):.2g} %"
+    return f"{_count(len(route.steps), 'step')}, {share}{confirmed}"
 
 
 FORMATS: dict[str, Format[Plan]] = {

@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import log
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from math import exp, inf, log
+from typing import Any, Literal
 
-from molspec.common.fields import check_counts, setting
+from molspec.common.fields import check_fields, setting
 from molspec.common.workers import DIED
 from molspec.files import Query
 
 #: What becomes of targets.
 OUTCOMES = ("solved", "in stock", "not solved")
+#: What comes first of the routes to a target: the likeliest, the shortest, or the cheapest one.
+Sort = Literal["probability", "steps", "price"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a forward model predicts for the reactants of a step.
+
+    log_prob: of the step's product, if it is one of the three likeliest answers. answer: the
+    likeliest one, if it is another, and its log_prob. error: why there is none.
+    """
+
+    log_prob: float | None = None
+    answer: str | None = None
+    answer_log_prob: float | None = None
+    error: str | None = None
+
+    def __str__(self) -> str:
+        """In words, with probabilities."""
+        shares = [
+            f"{100 * exp(each or 0.0):.1f} %" for each in (self.log_prob, self.answer_log_prob)
+        ]
+        confirmed = "not confirmed" if self.log_prob is None else f"confirmed {shares[0]}"
+        rather = self.answer and f"gives {self.answer} {shares[1]}"
+        return ", ".join(filter(None, (confirmed, rather, self.error)))
 
 
 @dataclass(frozen=True)
@@ -22,6 +47,7 @@ class Step:
 
     racemic: reactants without a configuration that their product has at the same atoms.
     turned: reactants with another one at atoms that the step leaves as they are.
+    check: what a forward model predicts, if one was asked.
     """
 
     product: str
@@ -29,6 +55,7 @@ class Step:
     log_prob: float
     racemic: tuple[str, ...] = ()
     turned: tuple[str, ...] = ()
+    check: Check | None = None
 
     @property
     def reaction(self) -> str:
@@ -38,9 +65,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Route:
-    """Steps in the order of synthesis, the target's last; empty if the target is in stock."""
+    """Steps in the order of synthesis, the target's last; empty if the target is in stock.
+
+    alternatives: routes of the same disconnections, with other groups that leave or protect.
+    """
 
     steps: tuple[Step, ...]
+    alternatives: tuple[Route, ...] = ()
 
     @classmethod
     def of(cls, target: str, by_product: Mapping[str, Step]) -> Route:
@@ -58,6 +89,11 @@ class Route:
 
         add(target)
         return cls(tuple(steps))
+
+    def changed(self, change: Callable[[Step], Step]) -> Route:
+        """The route and its alternatives with their steps changed."""
+        others = tuple(each.changed(change) for each in self.alternatives)
+        return Route(tuple(map(change, self.steps)), others)
 
     @property
     def leaves(self) -> tuple[str, ...]:
@@ -79,20 +115,20 @@ class Route:
         """Sum over the steps."""
         return sum(step.log_prob for step in self.steps)
 
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether a forward model gives the product of every step; None if it was not asked."""
+        found = [step.check.log_prob is not None for step in self.steps if step.check]
+        return all(found) if found else None
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {
             "log_prob": self.log_prob,
             "leaves": list(self.leaves),
-            "steps": [
-                {
-                    "reaction": step.reaction,
-                    "log_prob": step.log_prob,
-                    "racemic": list(step.racemic),
-                    "turned": list(step.turned),
-                }
-                for step in self.steps
-            ],
+            "confirmed": self.confirmed,
+            "steps": [{"reaction": step.reaction, **asdict(step)} for step in self.steps],
+            "alternatives": [each.to_json() for each in self.alternatives],
         }
 
 
@@ -111,10 +147,13 @@ class SearchLimits:
     seconds: float = setting(10.0, "Maximum seconds of a search.")
     expansions: int | None = setting(None, "Maximum molecules that a search expands.")
     min_share: float = setting(
-        0.01, "Drop routes below this share of the likeliest one's probability."
+        0.01, "Drop routes below this share of the likeliest one's probability.", most=1
     )
     max_steps: int | None = setting(
         None, "Maximum steps: in a row for retro-star (default 10), in all for mcts (20)."
+    )
+    sort: Sort = setting(
+        "probability", "The order of routes; with --check confirmed ones come first."
     )
     exclude_target: bool = setting(False, "Plan a target that is in stock all the same.")
     keep_bonds: str = setting(
@@ -127,14 +166,7 @@ class SearchLimits:
     )
 
     def __post_init__(self) -> None:
-        check_counts(self, routes=None)
-        for name in ("expansions", "max_steps"):
-            if getattr(self, name) is not None:
-                check_counts(self, **{name: None})
-        if not self.seconds >= 0:
-            raise ValueError(f"seconds is {self.seconds}: expected at least 0")
-        if not 0 <= self.min_share <= 1:
-            raise ValueError(f"min_share is {self.min_share}: expected 0 to 1")
+        check_fields(replace(self, seconds=0.0) if self.seconds == inf else self)
         kept = bond_pairs(self.keep_bonds, "keep_bonds")
         if kept & bond_pairs(self.break_bonds, "break_bonds"):
             raise ValueError(f"break_bonds is {self.break_bonds!r}: keep_bonds has one of them")
@@ -151,6 +183,19 @@ class SearchLimits:
         return -log(self.min_share) if self.min_share else float("inf")
 
 
+def arranged(routes: Iterable[Route], sort: Sort, cost: Callable[[str], float]) -> list[Route]:
+    """Routes and their alternatives in order, confirmed ones first; cost: of a molecule to buy."""
+
+    def rank(route: Route) -> tuple[float, ...]:
+        ranks = {"steps": len(route.steps), "price": sum(map(cost, route.leaves))}
+        return (route.confirmed is False, ranks.get(sort, 0), -route.log_prob)
+
+    groups = (
+        sorted((Route(x.steps) for x in (each, *each.alternatives)), key=rank) for each in routes
+    )
+    return sorted((Route(first.steps, tuple(others)) for first, *others in groups), key=rank)
+
+
 def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
     """Pairs of numbers, the smaller one first. Raises ValueError, naming the option."""
     if not re.fullmatch(r"(\d+-\d+(,\d+-\d+)*)?", text):
@@ -161,7 +206,7 @@ def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of a search for a target, the likeliest route first.
+    """The result of a search for a target, with routes of different disconnections.
 
     expansions: molecules whose reactions the model predicted. seconds: of the search, and until its
     first route, if there is one. names, prices: of the molecules to buy, if the stock has them.
@@ -229,17 +274,11 @@ class Plan:
         return {
             "id": self.identifier,
             "target": self.query.smiles,
+            **{each.name: getattr(self, each.name) for each in fields(self)[2:]},
             "routes": [route.to_json() for route in self.routes],
-            "expansions": self.expansions,
             "seconds": round(self.seconds, 3),
             "first_seconds": None if self.first_seconds is None else round(self.first_seconds, 3),
-            "names": dict(self.names),
-            "prices": dict(self.prices),
-            "bought": dict(self.bought),
             "stopped": self.stopped or None,
-            "missing": list(self.missing),
             "attempt": None if self.attempt is None else self.attempt.to_json(),
-            "min_share": self.min_share,
             "note": self.note or None,
-            "error": self.error,
         }

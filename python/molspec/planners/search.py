@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from itertools import count, product
+from itertools import count, islice, product
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -24,15 +25,18 @@ from molspec.common.console import lacks_memory, told
 from molspec.files import Query, prepare_query
 from molspec.files.racemates import read_racemate
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
+from molspec.planners.disconnections import disconnections
 from molspec.planners.racemates import with_racemates
-from molspec.planners.routes import Plan, Route, SearchLimits, Step
+from molspec.planners.routes import Plan, Route, SearchLimits, Step, arranged
 from molspec.planners.stock import Stock
-from molspec.planners.syntheseus import BackwardModel, HeavyAtomCost
+from molspec.planners.syntheseus import BackwardModel, ForwardModel, HeavyAtomCost
 from molspec.prediction.results import ALL_DROPPED
 from molspec.text import canonical_query, canonicalise
 
 #: Steps in a row of Retro*; Syntheseus' own 5 hide routes of drugs.
 _MAX_STEPS = 10
+#: The likeliest routes that are compared, and the most alternatives that are kept of each.
+_MOST_WAYS, _ALTERNATIVES = 100, 4
 #: The growth of a search's graph before its routes are counted again.
 _GROWTH = 1.25
 
@@ -94,23 +98,25 @@ class _Search:
         return len(self.routes(graph)) == self.limits.routes
 
     def routes(self, graph: Any) -> list[Route]:
-        """The likeliest routes of a graph, each once."""
-        ways = _ways(graph.root_node, graph, 2 * self.limits.routes)
+        """The likeliest routes of a graph that differ in disconnections, with alternatives."""
+        nats = self.limits.nats
         every = {
             Route.of(graph.root_mol.smiles, {step.product: step for step in reversed(way)}): None
-            for _, way in ways
+            for _, way in _ways(graph.root_node, graph, _MOST_WAYS, nats)
         }
         most = self.limits.max_steps or len(graph)
         fit = (each for each in every if each.depth <= most and is_followed(graph.root_mol, each))
-        found = sorted(fit, key=lambda route: -route.log_prob)[: self.limits.routes]
-        return [each for each in found if found[0].log_prob - each.log_prob <= self.limits.nats]
+        found = sorted(fit, key=lambda route: -route.log_prob)
+        groups: dict[Any, list[Route]] = {}
+        for route in found:
+            if found[0].log_prob - route.log_prob <= nats:
+                groups.setdefault(disconnections(route), []).append(route)
+        entries = islice(groups.values(), self.limits.routes)
+        return [Route(best.steps, tuple(others[:_ALTERNATIVES])) for best, *others in entries]
 
 
 class _RetroStar(_Search, RetroStarSearch):
-    """Retro* that estimates what molecules cost until the first route, and then bounds it by 0.
-
-    So estimates lead to a route soon, and bounds tell which better ones there can be.
-    """
+    """Until its first route it estimates what molecules cost; then 0 bounds better routes."""
 
     def begin(self, limits: SearchLimits) -> None:
         self.value_function = HeavyAtomCost()
@@ -184,6 +190,7 @@ class Planner:
     model: with `keep_salts`, salts and mixtures are searched for unchanged, not the molecule.
     stock: canonical SMILES; plans have the names of a `Stock`.
     deuterium_as_hydrogen: for a model whose vocabulary lacks deuterium.
+    forward: a model of products, asked for each step of the routes found.
 
     Raises ValueError for an unknown algorithm.
     """
@@ -195,6 +202,7 @@ class Planner:
         limits: SearchLimits,
         algorithm: str = "retro-star",
         deuterium_as_hydrogen: bool = False,
+        forward: ForwardModel | None = None,
     ) -> None:
         if algorithm not in _ALGORITHMS:
             raise ValueError(f"algorithm is {algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
@@ -208,6 +216,7 @@ class Planner:
         config.retro_star_config.max_expansion_depth = 2 * in_a_row  # with reactions
         stock = stock if isinstance(stock, Stock) else Stock(stock)
         self.limits = limits
+        self._forward = forward
         self._hydrogen = deuterium_as_hydrogen and model.expander.model.lacks_deuterium
         self._model = model
         self._stock = stock
@@ -256,14 +265,18 @@ class Planner:
         began = perf_counter()
         graph, _ = search.run_from_mol(root)
         seconds = perf_counter() - began
-        routes = tuple(with_racemates(route, stock.racemate) for route in search.routes(graph))
+        found = [with_racemates(route, stock.racemate) for route in search.routes(graph)]
+        if self._forward is not None:
+            found = self._forward.checked(found)
+        routes = tuple(arranged(found, limits.sort, self._stock.cost))
         if not routes and self._model.num_calls():  # that it cannot read the target, if so
             (answer,) = self._model.expander.predict([target], self._model.default_num_results)
             if answer.error not in (None, ALL_DROPPED):
                 return Plan(number, query, error=answer.error, note=note)
         lacked, attempt = ((), None) if routes else _best_attempt(graph, stock)
         shown = (*routes, attempt) if attempt else routes
-        bought = [leaf for route in shown for leaf in route.leaves or (target,)]
+        every = [each for route in shown for each in (route, *route.alternatives)]
+        bought = [leaf for route in every for leaf in route.leaves or (target,)]
         return Plan(
             number,
             query,
@@ -333,8 +346,8 @@ def _attempt(node: Any, graph: Any) -> _Attempt:
     return len(lacked), 0.0, lacked, ()
 
 
-def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
-    """The likeliest ways to make a node's molecules, at most so many, each once."""
+def _ways(node: Any, graph: Any, most: int, nats: float = math.inf) -> list[_Way]:
+    """The likeliest ways to make a node's molecules, each once; nats: as in `SearchLimits`."""
     if not node.has_solution:
         return []
     alternatives = list(_alternatives(node, graph))
@@ -345,21 +358,23 @@ def _ways(node: Any, graph: Any, most: int) -> list[_Way]:
     for step, parts in alternatives:
         own: list[_Way] = [(step.log_prob, (step,))]
         for part in parts:
-            pairs = product(own, _ways(part, graph, most))
+            pairs = product(own, _ways(part, graph, most, nats))
             joined = [
                 (before + log_prob, (*more, *way) if is_set else (*way, *more))
                 for (before, way), (log_prob, more) in pairs
             ]
-            own = _likeliest(joined, most)
+            own = _likeliest(joined, most, nats)
         ways += own
-    return _likeliest(ways, most)
+    return _likeliest(ways, most, nats)
 
 
-def _likeliest(ways: list[_Way], most: int) -> list[_Way]:
+def _likeliest(ways: list[_Way], most: int, nats: float) -> list[_Way]:
     """The likeliest ways; those with the same steps only once."""
+    least = max((log_prob for log_prob, _ in ways), default=0.0) - nats
     different: dict[frozenset[Step], _Way] = {}
     for way in sorted(ways, key=lambda way: -way[0]):
-        different.setdefault(frozenset(way[1]), way)
+        if way[0] >= least:
+            different.setdefault(frozenset(way[1]), way)
     return list(different.values())[:most]
 
 

@@ -96,6 +96,10 @@ class Stock(dict[str, str]):
         """The price of what is bought for a molecule, "" if it has none."""
         return self.prices.get(self._found(smiles) or "", "")
 
+    def cost(self, smiles: str) -> float:
+        """The price as a number; infinite if it is not one."""
+        return _rank("", self.price(smiles), "")[0]
+
     def bought(self, smiles: str) -> str:
         """The SMILES, or the InChIKey, of what is bought for a molecule, "" if it is this one."""
         found = self._found(smiles) or ""

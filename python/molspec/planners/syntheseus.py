@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from inspect import getfullargspec
 from math import exp
 from pathlib import Path
@@ -15,7 +16,8 @@ from syntheseus.interface.reaction import Reaction, ReactionMetaData, SingleProd
 from syntheseus.search.node_evaluation.base import NoCacheNodeEvaluator
 
 from molspec.common.task import Task
-from molspec.planners.expander import Expander
+from molspec.planners.expander import AMONG, Expander
+from molspec.planners.routes import Check, Route, Step
 from molspec.prediction.results import Result
 from molspec.text.tokens import element_counts
 
@@ -122,12 +124,27 @@ class ForwardModel(_Predicting, ForwardReactionModel):
             for reactants, result in zip(inputs, results, strict=True)
         ]
 
+    def checked(self, routes: Sequence[Route]) -> list[Route]:
+        """The routes and their alternatives, whose steps have what the model says of them."""
+        every = (each for route in routes for each in (route, *route.alternatives))
+        steps = list(dict.fromkeys(step for route in every for step in route.steps))
+        results = self.expander.predict([".".join(step.reactants) for step in steps], AMONG)
+        found = dict(zip(steps, map(_check, steps, results), strict=True))
+        return [route.changed(lambda step: replace(step, check=found[step])) for route in routes]
+
+
+def _check(step: Step, result: Result) -> Check:
+    if not result.predictions:
+        return Check(error=result.error)
+    found, first = result.answer_with(step.product), result.predictions[0]
+    rather = () if first is found else (first.canonical, first.log_prob)
+    return Check(None if found is None else found.log_prob, *rather)
+
 
 class HeavyAtomCost(NoCacheNodeEvaluator[Any]):
     """A value function of Retro*: what it costs to make a molecule, in nats for each heavy atom.
 
-    With 0 it is a lower bound, and the first route the likeliest one; with more, first routes come
-    sooner. 0.1 and 0.2 nats were measured (docs/benchmarks/planning-choices.md).
+    With 0, a lower bound, the first route is the likeliest one; with more it is found sooner.
     """
 
     def __init__(self, nats: float = 0.2) -> None:

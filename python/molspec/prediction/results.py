@@ -175,6 +175,11 @@ class Result:
         """`Prediction.probability` of each answer."""
         return tuple(prediction.probability for prediction in self.predictions)
 
+    def answer_with(self, molecule: str) -> Prediction | None:
+        """The likeliest answer that has a molecule, in canonical SMILES; None if none has."""
+        texts = ((each, (each.canonical or "").split(".")) for each in self.predictions)
+        return next((each for each, molecules in texts if molecule in molecules), None)
+
     @property
     def shares(self) -> tuple[float, ...]:
         """Each answer's share of the probability of all answers: their sum is 1."""

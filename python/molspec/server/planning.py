@@ -15,9 +15,10 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from molspec.common.task import Task
 from molspec.files import Query
 from molspec.planners.expander import USABLE, Expander
-from molspec.planners.routes import Plan, SearchLimits
+from molspec.planners.routes import Plan, SearchLimits, Sort
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
@@ -42,6 +43,10 @@ class PlanBody(BaseModel):
     seconds: Annotated[
         float | None, Field(gt=0, description="Of the search: 30, or the server's own limit.")
     ] = None
+    sort: Annotated[Sort, Field(description="The order of routes.")] = "probability"
+    check: Annotated[
+        bool, Field(description="Ask the server's model of products about each step.")
+    ] = False
     deuterium_as_hydrogen: Annotated[
         bool,
         Field(description="Read deuterium as hydrogen if the model lacks it; answers say so."),
@@ -75,7 +80,8 @@ class _Shared(Expander):
             raise WithdrawnError
         asked = asyncio.run_coroutine_threadsafe(self._ask(queries, options.n_best), self._loop)
         results = asked.result()
-        self._progress.expansions += len(queries)
+        if self.model.task != "product":
+            self._progress.expansions += len(queries)
         return results
 
     def report(self, *_: object) -> None:
@@ -106,19 +112,22 @@ def make_router(service: Service) -> APIRouter:
         """
         if not service.plans:
             raise HTTPException(404, _NEEDS)
+        if body.check and service.default("product").model.task != "product":
+            raise HTTPException(404, "a check needs a model of task product")
         if waiting >= _MOST_WAITING:
             raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):
             most = min(body.seconds or _SECONDS, service.limits.seconds)
-            limits = SearchLimits(routes=body.routes, seconds=most, expansions=_MOST_EXPANSIONS)
+            limits = SearchLimits(body.routes, most, _MOST_EXPANSIONS, sort=body.sort)
         return StreamingResponse(lines(body, limits), media_type="application/x-ndjson")
 
     async def lines(body: PlanBody, limits: SearchLimits) -> AsyncIterator[str]:
         nonlocal waiting
         progress = _Progress()
-        expander = _Shared(service, service.default("retro"), progress)
+        tasks: list[Task] = ["retro", "product"] if body.check else ["retro"]
+        models = [_Shared(service, service.default(task), progress) for task in tasks]
         search = asyncio.get_running_loop().run_in_executor(
-            lane, partial(_search, expander, service.stock, body, limits, progress)
+            lane, partial(_search, models, service.stock, body, limits, progress)
         )
         waiting += 1
         try:
@@ -137,16 +146,18 @@ def _line(**values: Any) -> str:
 
 
 def _search(
-    expander: _Shared, stock: Any, body: PlanBody, limits: SearchLimits, progress: _Progress
+    models: list[_Shared], stock: Any, body: PlanBody, limits: SearchLimits, progress: _Progress
 ) -> dict[str, Any]:
     """The plan as JSON, or why there is none."""
     progress.has_begun = perf_counter()
     from molspec.planners.search import Planner
-    from molspec.planners.syntheseus import BackwardModel
+    from molspec.planners.syntheseus import BackwardModel, ForwardModel
 
     try:
-        model = BackwardModel(expander=expander, default_num_results=_N_BEST, use_cache=True)
-        planner = Planner(model, stock, limits, deuterium_as_hydrogen=body.deuterium_as_hydrogen)
+        model = BackwardModel(expander=models[0], default_num_results=_N_BEST, use_cache=True)
+        forward = (ForwardModel(expander=each) for each in models[1:])
+        hydrogen = body.deuterium_as_hydrogen
+        planner = Planner(model, stock, limits, "retro-star", hydrogen, *forward)
         return planner.plan(Query(body.smiles)).to_json()
     except (BusyError, EngineError, StoppedError, WithdrawnError) as error:
         return Plan(1, Query(body.smiles), error=str(error) or "withdrawn").to_json()

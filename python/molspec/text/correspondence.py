@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import product as product_of
 from operator import eq
 from time import perf_counter
 
 from rdkit import Chem
 from rdkit.Chem import rdFMCS
+
+from molspec.text.molecules import read_smiles
+from molspec.text.smiles import quiet
 
 #: Seconds of a search for a substructure; then the best one so far counts. After as many seconds
 #: of all searches no further one begins: other requests wait for them.
@@ -24,6 +28,19 @@ _LEAVING = [Chem.MolFromSmarts(f"[OX2,O-]{at}") for at in ("[S,P]=O", "C=O", "C"
 Same = dict[int, tuple[int, int]]
 #: Whether a configuration of a reactant is another in the product; atoms of this, and its own.
 Turned = Callable[[Chem.Mol, Chem.Mol, Mapping[int, int]], bool]
+
+
+@lru_cache(1 << 11)
+def corresponding_step(
+    product: str, reactants: tuple[str, ...]
+) -> tuple[Chem.Mol, list[Chem.Mol], Same] | None:
+    """The molecules of a step, and their corresponding atoms; None if RDKit cannot read one."""
+    with quiet():
+        parts = [found for each in reactants if (found := read_smiles(each)) is not None]
+        whole = read_smiles(product)
+        if whole is None or len(parts) < len(reactants):
+            return None
+        return whole, parts, corresponding_atoms(parts, whole)
 
 
 def corresponding_atoms(
@@ -119,3 +136,17 @@ def _common(
     alike = [[*zip(*pair, strict=False)] for pair in pairs]
     kept = (each for each in alike if not is_turned(reactant, product, dict(each)))
     return next(kept, alike[0]) if alike else []
+
+
+def bonds_made(
+    whole: Chem.Mol, parts: Sequence[Chem.Mol], same: Same, classes: Mapping[int, int]
+) -> list[tuple[int, ...]]:
+    """The bonds between atoms of a product with a class that no reactant has, by their classes."""
+    made = []
+    for bond in whole.GetBonds():
+        ends = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        if all(end in classes for end in ends) and any(end in same for end in ends):
+            (first, a), (second, b) = (same.get(end, (-1, -1)) for end in ends)
+            if first != second or parts[first].GetBondBetweenAtoms(a, b) is None:
+                made.append(tuple(sorted(classes[end] for end in ends)))
+    return sorted(made)
