@@ -29,7 +29,9 @@ def markdown(trials: Sequence[Trial], settings: Mapping[str, object]) -> str:
         "targets of Retro* (Chen et al. 2020) with the stock of n1. Within a limit those targets",
         "count that every engine took for so long; an engine without a figure was given less time.",
         "Reactions whose reactants lack atoms of the product are left out, unless any_reaction is",
-        "true. Median: the time within which half of the targets are solved.",
+        "true. Median: the time within which half of the targets are solved. Confirmed: of those",
+        "solved within the longest limit, the targets whose likeliest route has only steps whose",
+        "product is among the three likeliest answers of the bundled `product`.",
         "",
         f"`python bench/campaigns/planning.py` on: {about}.",
         "",
@@ -49,8 +51,9 @@ def _table(engines: Mapping[str, ByTarget]) -> Iterator[str]:
     columns = {limit: common(engines, limit) for limit in LIMITS}
     columns = {limit: targets for limit, targets in columns.items() if targets}
     heads = [f"{limit:g} s of {len(targets)}" for limit, targets in columns.items()]
-    yield f"| engine | {' | '.join(heads)} | median | expansions a second | model's share |"
-    yield "|---|" + "---:|" * (len(heads) + 3)
+    heads += ["confirmed", "median", "expansions a second", "model's share"]
+    yield f"| engine | {' | '.join(heads)} |"
+    yield "|---|" + "---:|" * len(heads)
     rows = []
     for engine, taken in engines.items():
         counts = [solved(taken, targets, limit) for limit, targets in columns.items()]
@@ -60,6 +63,7 @@ def _table(engines: Mapping[str, ByTarget]) -> Iterator[str]:
         cells = (
             engine,
             *("" if count is None else str(count) for count in counts),
+            confirmed(taken, columns, counts),
             "none" if half is None else f"{half:.2f} s",
             f"{sum(trial.expansions for trial in trials) / seconds:.1f}",
             f"{sum(trial.model_seconds for trial in trials) / seconds:.0%}",
@@ -74,6 +78,16 @@ def solved(taken: ByTarget, targets: Collection[str], limit: float) -> int | Non
         return None
     firsts = (taken[target].first for target in targets)
     return sum(first is not None and first <= limit for first in firsts)
+
+
+def confirmed(taken: ByTarget, columns: Mapping[float, list[str]], counts: list[int | None]) -> str:
+    """How many of the targets solved within the longest limit are confirmed; "" if unknown."""
+    pairs = zip(columns.items(), counts, strict=True)
+    (limit, targets), count = [pair for pair in pairs if pair[1] is not None][-1]
+    solved_by = [taken[each] for each in targets if (taken[each].first or math.inf) <= limit]
+    if any(trial.confirmed is None for trial in solved_by):
+        return ""
+    return f"{sum(bool(trial.confirmed) for trial in solved_by)} of {count}"
 
 
 def common(engines: Mapping[str, ByTarget], limit: float) -> list[str]:

@@ -29,6 +29,7 @@ from syntheseus import BackwardReactionModel, Molecule, SingleProductReaction
 from syntheseus.cli.search import SearchAlgorithmConfig, search_algorithm_config_to_kwargs
 from syntheseus.reaction_prediction.utils.inference import process_raw_smiles_outputs_backwards
 from syntheseus.search.algorithms.best_first.retro_star import RetroStarSearch
+from syntheseus.search.analysis.route_extraction import iter_routes_cost_order
 from syntheseus.search.mol_inventory import SmilesListInventory
 
 from peering.engines import ENGINES, Peer
@@ -138,6 +139,28 @@ def timed(model: BackwardReactionModel) -> list[float]:
     return seconds
 
 
+@cache
+def forward() -> Any:
+    """The model of products that is asked about routes, after the search."""
+    from molspec.planners.syntheseus import ForwardModel
+
+    return ForwardModel()
+
+
+def is_confirmed(graph: Any) -> bool:
+    """Whether the forward model gives the product of each step of the likeliest route."""
+    from molspec.planners.routes import Route, Step
+
+    nodes = next(iter_routes_cost_order(graph, max_routes=1))
+    reactions = [node.reaction for node in nodes if hasattr(node, "reaction")]
+    steps = (
+        Step(each.product.smiles, tuple(part.smiles for part in each.reactants), 0.0)
+        for each in reactions
+    )
+    (route,) = forward().checked([Route(tuple(steps))])
+    return route.confirmed is not False
+
+
 def main() -> None:
     folder, name, setting, n_best, any_reaction = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "w")
@@ -169,12 +192,13 @@ def main() -> None:
 
             model.expander.cache = AnswerCache()
         search.first, search.began = None, process_time()
-        search.run_from_mol(Molecule(target))
+        graph, _ = search.run_from_mol(Molecule(target))
         reply = {
             "first": search.first,
             "seconds": process_time() - search.began,
             "model_seconds": sum(seconds),
             "expansions": model.num_calls(),
+            "confirmed": None if search.first is None else is_confirmed(graph),
         }
         print(json.dumps(reply), file=replies, flush=True)
 

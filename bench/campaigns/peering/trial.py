@@ -11,6 +11,7 @@ class Trial:
 
     Times are seconds of processor time. first: until the first route, or None if there is none;
     model_seconds: of the model, within the search. expansions: molecules that the model expanded.
+    confirmed: whether `product` gives the product of each step of the route, if there is one.
     """
 
     engine: str
@@ -21,6 +22,7 @@ class Trial:
     seconds: float
     model_seconds: float
     expansions: int
+    confirmed: bool | None = None
 
     def decides(self, limit: float) -> bool:
         """Whether it decides the result of a limit: it found a route, or ran that long."""
