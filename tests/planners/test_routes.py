@@ -306,10 +306,6 @@ def test_routes_are_in_order_and_confirmed_ones_first() -> None:
         ("steps", [long, short], [short, long]),
         ("price", [short, long], [long, short]),
         ("price", [confirmed, wrong], [confirmed, wrong]),
-        (
-            "probability",
-            [replace(long, alternatives=(short,))],
-            [replace(short, alternatives=(long,))],
-        ),
+        ("probability", [Route(long.steps, (short,))], [Route(short.steps, (long,))]),
     ):
         assert arranged(routes, sort, prices.__getitem__) == expected

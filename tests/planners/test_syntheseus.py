@@ -207,8 +207,7 @@ def test_estimated_costs_lead_to_a_first_route_sooner(
     first, plainly, ends, plain_ends = found
     saved = [b.expansions - a.expansions for a, b in zip(first, plainly, strict=True)]
     assert min(saved) >= 0 < sum(saved)
-    best = [[plan.routes[:1] for plan in plans] for plans in (ends, plain_ends)]
-    assert best[0] == best[1]
+    assert [plan.routes[:1] for plan in ends] == [plan.routes[:1] for plan in plain_ends]
 
 
 _SEARCHES = """
