@@ -204,7 +204,7 @@ def rdkit_2023(session: nox.Session) -> None:
 @nox.session
 def ray(session: nox.Session) -> None:
     """Answer tables by workers of Ray, of which one is killed."""
-    session.install(".[test,ray]")
+    session.install(".[test,ray,planning]")
     session.run("pytest", "tests/test_ray.py", "-n0", *session.posargs)
 
 

@@ -3,22 +3,28 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: nox -s ray has it")
+pytest.importorskip("syntheseus", reason="Syntheseus is not installed: nox -s ray has it")
 
 import pyarrow as pa
 import ray
 from pyarrow import parquet
 
 from molspec import checkpoints, ray as distributed
+from molspec.files import Query
+from molspec.planners.routes import SearchLimits
+from molspec.planners.stock import read_stock
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
 from tests import tiny
 from tests.conftest import Run
+from tests.planners.conftest import STOCK, TARGETS
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -71,17 +77,14 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_row_is_answered_once_although_a_worker_is_killed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The predictions equal those of the model without Ray, to the bit."""
+@contextmanager
+def mortal(name: str, folder: Path) -> Iterator[None]:
+    """A worker kills its process once, at the third answered table, before it returns it."""
     marks = folder / "marks"
     marks.mkdir()
-    original = distributed.Predictor
+    original = getattr(distributed, name)
 
     class Mortal(original):  # type: ignore[misc,valid-type]
-        """Kills its process once, at the third answered table, before it returns the answers."""
-
         def __call__(self, table: pa.Table) -> pa.Table:
             answered = super().__call__(table)
             (marks / f"{os.getpid()}-{table['id'][0].as_py()}").touch()
@@ -90,15 +93,22 @@ def test_every_row_is_answered_once_although_a_worker_is_killed(
                 os.kill(os.getpid(), signal.SIGKILL)
             return answered
 
-    monkeypatch.setattr(distributed, "Predictor", Mortal)
-    table = ray.data.read_parquet(str(folder / "queries.parquet"))
-    answered = distributed.predict(
-        table, folder / "tiny", workers=2, block_rows=16, options=OPTIONS
-    )
-    answered.write_parquet(str(folder / "answers"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, name, Mortal)
+        yield
     assert (folder / "killed").exists()
     workers = {mark.name.split("-")[0] for mark in marks.iterdir()}
     assert len(workers) == 3  # two, and the replacement of the killed one
+
+
+def test_every_row_is_answered_once_although_a_worker_is_killed(folder: Path) -> None:
+    """The predictions equal those of the model without Ray, to the bit."""
+    table = ray.data.read_parquet(str(folder / "queries.parquet"))
+    with mortal("Predictor", folder):
+        answered = distributed.predict(
+            table, folder / "tiny", workers=2, block_rows=16, options=OPTIONS
+        )
+        answered.write_parquet(str(folder / "answers"))
     assert rows(folder / "answers") == expected(folder)
 
 
@@ -112,6 +122,29 @@ def test_command_writes_the_expected_rows(folder: Path, run: Run) -> None:
     assert not (folder / "answers" / ".molspec").exists()
     assert run(*command, *options) == 2
     assert "is there already" in run.err
+
+
+def test_plans_are_those_of_the_planner_although_a_worker_is_killed(tmp_path: Path) -> None:
+    """Expansions, routes and errors, to the bit; the killed worker's rows are planned again."""
+    from molspec.planners.search import planner_of
+
+    targets = [*TARGETS, "not SMILES", *TARGETS, "CCO"]
+    table = ray.data.from_arrow(pa.table({"id": range(len(targets)), "smiles": targets}))
+    limits = SearchLimits(routes=2, seconds=600.0, expansions=8)
+    given: Any = {"stock": {"paths": [str(STOCK)]}, "limits": limits, "n_best": 5}
+    with mortal("RoutePlanner", tmp_path):
+        planned = distributed.plan(table, workers=2, block_rows=2, **given)
+        planned.write_parquet(str(tmp_path / "plans"))
+    plan = planner_of(load("retro"), read_stock(STOCK), limits, 5).plan
+    for row, target in zip(rows(tmp_path / "plans"), targets, strict=True):
+        expected = plan(Query(target)).to_json()
+        for name in ("expansions", "stopped", "error"):
+            assert row[name] == expected[name]
+        found, routes = (
+            [[(step["reaction"], step["log_prob"]) for step in route["steps"]] for route in each]
+            for each in (row["routes"], expected["routes"])
+        )
+        assert found == routes
 
 
 def test_command_refuses_to_remove_a_foreign_folder(folder: Path, run: Run) -> None:

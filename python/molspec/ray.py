@@ -1,4 +1,4 @@
-"""Answers tables of any size on all machines of a Ray cluster: each row once, in any order.
+"""Answers and plans for tables of any size on a Ray cluster: each row once, in any order.
 
     import molspec, ray
     from molspec.ray import predict
@@ -8,12 +8,13 @@
     predict(table, "retro", workers=8, options=options).write_parquet("answers")
 
 Ray reads, distributes, repeats the rows of dead workers, and writes. Answers are those of
-`molspec.files.predict`, to the bit, for any workers and blocks.
+`molspec.files.predict`, to the bit, for any workers and blocks. `plan(table)` finds routes as
+`molspec plan` does: the same ones, to the bit, where searches end by expansions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -26,6 +27,7 @@ from molspec.common.tables import choose_column
 from molspec.common.task import Task
 from molspec.engine.ops import set_num_threads
 from molspec.files import Query, predict as predict_queries, query_column
+from molspec.planners.routes import SearchLimits
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import answer_fields
@@ -80,31 +82,109 @@ class Predictor:
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows, each with its predictions, or its error. Raises ValueError as `check` does."""
-        index = check(rows.column_names, self._column, self._model.task)
-        queries = [Query(str(query or "")) for query in rows.column(index).to_pylist()]
-        answers = list(predict_queries(self._model, queries, self._config, **self._reading))
-        found = {
-            "predictions": [
-                [
+        queries = _queries(rows, self._column, self._model.task, columns())
+        answers = predict_queries(self._model, queries, self._config, **self._reading)
+        found = [
+            {
+                "predictions": [
                     {**each.to_json(), "note": answer.result.doubt(each) or None}
                     for each in answer.result.predictions
-                ]
-                for answer in answers
-            ],
-            "note": [answer.query.note or None for answer in answers],
-            "error": [answer.error for answer in answers],
-        }
-        for name, kind in columns().items():
-            rows = rows.append_column(name, pa.array(found[name], kind))
-        return rows
+                ],
+                "note": answer.query.note or None,
+                "error": answer.error,
+            }
+            for answer in answers
+        ]
+        return _with(rows, found, columns())
 
 
-def check(names: Sequence[str], column: str | None, task: Task | None) -> int:
-    """The column of queries in a table with columns of these names.
+def plan_columns() -> dict[str, pa.DataType]:
+    """The columns that a row gets from `plan`, named as in `molspec plan -f jsonl`."""
+    text, texts, number = pa.string(), pa.list_(pa.string()), pa.float64()
+    check = pa.struct(
+        {"log_prob": number, "answer": text, "answer_log_prob": number, "error": text}
+    )
+    step = pa.struct(
+        {"reaction": text, "log_prob": number, "racemic": texts, "turned": texts, "check": check}
+    )
+    route = {"log_prob": number, "leaves": texts, "confirmed": pa.bool_(), "steps": pa.list_(step)}
+    entry = pa.struct({**route, "alternatives": pa.list_(pa.struct(route))})
+    return {
+        "routes": pa.list_(entry),
+        "expansions": pa.int64(),
+        **dict.fromkeys(("seconds", "first_seconds"), number),
+        **dict.fromkeys(("names", "prices", "bought"), pa.map_(text, text)),
+        "stopped": text,
+        "missing": texts,
+        "attempt": pa.struct(route),
+        "min_share": number,
+        "note": text,
+        "error": text,
+    }
 
-    Raises ValueError if it has none, or a column of a name that predictions take.
+
+class RoutePlanner:
+    """A worker's models and stock, for `map_batches` with batch_format="pyarrow".
+
+    stock: arguments of `read_stock`, as {"paths": ["stock.smi"]}; by default the stock `common`.
+    check: a model of products, asked about each step. Others are those of `molspec plan`.
+
+    Raises ValueError if a model is not there or of another task, and as `read_stock` does.
     """
-    if taken := [name for name in columns() if name in names]:
+
+    def __init__(
+        self,
+        model: str | Path = "retro",
+        *,
+        device: str = "cpu",
+        dtype: str | None = None,
+        threads: int = 1,
+        column: str | None = None,
+        stock: Mapping[str, Any] | None = None,
+        limits: SearchLimits | None = None,
+        check: str | Path | None = None,
+        **settings: Any,
+    ) -> None:
+        from molspec.planners.search import planner_of
+        from molspec.planners.stock import read_stock
+
+        set_num_threads(threads)
+        self._column = column
+        self._planner = planner_of(
+            *(load(model, device, dtype), read_stock(**stock or {}), limits or SearchLimits()),
+            forward=None if check is None else load(check, device, dtype),
+            **settings,
+        )
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows, each with its plan, or its error. Raises ValueError as `check` does."""
+        queries = _queries(rows, self._column, "retro", plan_columns())
+        found = [self._planner.plan(query).to_json() for query in queries]
+        return _with(rows, found, plan_columns())
+
+
+def _queries(
+    rows: pa.Table, column: str | None, task: Task | None, added: Iterable[str]
+) -> list[Query]:
+    index = check(rows.column_names, column, task, added)
+    return [Query(str(query or "")) for query in rows.column(index).to_pylist()]
+
+
+def _with(
+    rows: pa.Table, found: Sequence[Mapping[str, Any]], added: Mapping[str, pa.DataType]
+) -> pa.Table:
+    """The rows with a column of each name."""
+    for name, kind in added.items():
+        rows = rows.append_column(name, pa.array([each[name] for each in found], kind))
+    return rows
+
+
+def check(names: Sequence[str], column: str | None, task: Task | None, added: Iterable[str]) -> int:
+    """The column of queries in a table with columns of these names, to which others are added.
+
+    Raises ValueError if it has none, or one of the names that are added.
+    """
+    if taken := [name for name in added if name in names]:
         raise ValueError(f"the table has a column {taken[0]!r}: expected none of this name")
     wanted = query_column(column, task)
     return choose_column("the table", names, wanted.option, wanted.name, wanted.usual)
@@ -127,21 +207,51 @@ def predict(
 
     Raises ValueError if device is "auto".
     """
-    if device == "auto":
+    given = {"device": device, "threads": threads, **settings}
+    return _mapped(table, Predictor, (model,), given, workers, block_rows)
+
+
+def plan(
+    table: ray.data.Dataset,
+    model: str | Path = "retro",
+    *,
+    workers: int = 1,
+    block_rows: int = 16,
+    device: str = "cpu",
+    threads: int = 1,
+    **settings: Any,
+) -> ray.data.Dataset:
+    """Plan routes to every row's target; see `RoutePlanner` for `settings`, `predict` for others.
+
+    Raises ValueError if device is "auto".
+    """
+    given = {"device": device, "threads": threads, **settings}
+    return _mapped(table, RoutePlanner, (model,), given, workers, block_rows)
+
+
+def _mapped(
+    table: ray.data.Dataset,
+    worker: type[Any],
+    arguments: tuple[Any, ...],
+    settings: dict[str, Any],
+    workers: int,
+    block_rows: int,
+) -> ray.data.Dataset:
+    if settings["device"] == "auto":
         raise ValueError(
             "device is 'auto': expected 'cpu', or 'cuda', which gives each worker a GPU"
         )
     blocks = table.repartition(target_num_rows_per_block=block_rows)
     return blocks.map_batches(
-        Predictor,
-        fn_constructor_args=(model,),
-        fn_constructor_kwargs={"device": device, "threads": threads, **settings},
+        worker,
+        fn_constructor_args=arguments,
+        fn_constructor_kwargs=settings,
         batch_size=None,
         batch_format="pyarrow",
         zero_copy_batch=True,
         compute=ray.data.ActorPoolStrategy(size=workers),
-        num_cpus=threads,
-        num_gpus=int(device != "cpu"),
+        num_cpus=settings["threads"],
+        num_gpus=int(settings["device"] != "cpu"),
     )
 
 

@@ -24,6 +24,7 @@ _QUESTIONS = {
         "plan": "planning",
         "serve": "serving",
         "predict-parquet": "distributing",
+        "plan-parquet": "distributing",
     },
     "How probable is an answer, and how good is a model?": {
         "score": "predicting",

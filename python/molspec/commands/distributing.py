@@ -1,22 +1,28 @@
-"""The command `predict-parquet`."""
+"""The commands `predict-parquet` and `plan-parquet`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from molspec.commands import jobs
 from molspec.commands.command import Given, argument, command
-from molspec.commands.flags import RAW, InputFlags, ModelFlags
+from molspec.commands.flags import RAW, InputFlags, ModelFlags, StockFlags
+from molspec.commands.planning import RetroFlags, SearchFlags
 from molspec.common.console import UsageError, extra, print_err
 from molspec.common.fields import setting
 from molspec.common.journal import open_alone, write_whole
+from molspec.planners.routes import SearchLimits
 from molspec.prediction.options import PredictOptions
+
+if TYPE_CHECKING:
+    from molspec.prediction.model import Model
 
 _QUERIES = ("column", "keep_salts", "deuterium_as_hydrogen")
 #: Marks an unfinished folder of this command, with its settings. Parquet's readers skip it.
@@ -41,36 +47,104 @@ def predict_parquet_command(
     see the paths.
     """
     options = options if raw else options.distinct()
-    unfinished = output.with_name(output.name + ".unfinished")
+    _check_paths(source, output)
+    distributed = _ray("predict-parquet", workers * model.threads)
+    began = perf_counter()
+    loaded, dtype = _loaded(model)
+    table = distributed.read(source)
+    column, added = queries.get("column"), distributed.columns()
+    distributed.check(table.schema().names, column, loaded.task, added)
+    loaded.decode_config(options)
+    given = (str(source), loaded.identity.weights, model.device, dtype, queries, options)
+    answered = partial(
+        distributed.predict,
+        *(table, model.model_name),
+        workers=workers,
+        block_rows=block_rows,
+        device=model.device,
+        dtype=dtype,
+        threads=model.threads,
+        options=options,
+        **queries,
+    )
+    return _written(distributed, output, repr(given), answered, began)
+
+
+@command
+def plan_parquet_command(
+    source: Path = argument("A Parquet file, or a folder of them."),
+    output: Path = argument("Folder for the rows with their routes."),
+    workers: int = setting(1, "Processes; on cuda each has a GPU."),
+    block_rows: int = setting(16, "Rows a worker takes at a time."),
+    *,
+    search: SearchFlags,
+    limits: SearchLimits,
+    stock: StockFlags,
+    queries: Annotated[dict[str, Any], Given(InputFlags, _QUERIES)],
+    model: RetroFlags,
+) -> int:
+    """Find routes to targets of Parquet files on a Ray cluster.
+
+    As predict-parquet does; all machines must see the stock too.
+    """
+    _check_paths(source, output)
+    distributed = _ray("plan-parquet", workers * model.threads)
+    began = perf_counter()
+    with extra("plan-parquet", "planning"):
+        from molspec.planners.search import planner_of
+    from molspec.planners.stock import read_stock
+
+    for_sale = read_stock(**stock.arguments())
+    loaded, dtype = _loaded(model)
+    forward = None if search.check is None else _loaded(replace(model, model_name=search.check))[0]
+    planner_of(loaded, for_sale, limits, search.n_best, search.algorithm, forward)
+    table = distributed.read(source)
+    column, added = queries.get("column"), distributed.plan_columns()
+    distributed.check(table.schema().names, column, "retro", added)
+    identities = [each and each.identity.weights for each in (loaded, forward)]
+    given = (str(source), identities, model.device, dtype, queries, limits, search, stock)
+    answered = partial(
+        distributed.plan,
+        *(table, model.model_name),
+        workers=workers,
+        block_rows=block_rows,
+        device=model.device,
+        dtype=dtype,
+        threads=model.threads,
+        limits=limits,
+        stock=stock.arguments(),
+        **asdict(search),
+        **queries,
+    )
+    return _written(distributed, output, repr(given), answered, began)
+
+
+def _check_paths(source: Path, output: Path) -> None:
     if output.exists() and not (output / _MARK).exists():
         raise UsageError(f"{output} is there already: take another folder")
     if not source.exists():
         raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
-    distributed = _ray(workers * model.threads)
-    began = perf_counter()
-    # Errors appear here, and not once for every worker; only workers need a GPU.
-    on_cpu = model.device == "cpu"
-    dtype = model.dtype if on_cpu else "float32"
-    loaded = jobs.load_model(replace(model, device="cpu", dtype=dtype))
-    dtype = loaded.dtype if on_cpu else model.dtype
-    table = distributed.read(source)
-    distributed.check(table.schema().names, queries.get("column"), loaded.task)
-    loaded.decode_config(options)
-    weights = loaded.identity.weights
-    given = (str(source), weights, model.device, dtype, queries, options)
-    if not _is_written(output, unfinished, repr(given)):
-        with _begun(unfinished, repr(given)):
-            distributed.predict(
-                table,
-                model.model_name,
-                workers=workers,
-                block_rows=block_rows,
-                device=model.device,
-                dtype=dtype,
-                threads=model.threads,
-                options=options,
-                **queries,
-            ).write_parquet(str(unfinished), mode="append")
+
+
+def _loaded(flags: ModelFlags) -> tuple[Model, str | None]:
+    """The model on the CPU, and the dtype of workers.
+
+    So errors appear here, and not once for every worker; only workers need a GPU.
+    """
+    on_cpu = flags.device == "cpu"
+    dtype = flags.dtype if on_cpu else "float32"
+    loaded = jobs.load_model(replace(flags, device="cpu", dtype=dtype))
+    return loaded, loaded.dtype if on_cpu else flags.dtype
+
+
+def _written(
+    distributed: Any, output: Path, settings: str, answered: Callable[[], Any], began: float
+) -> int:
+    """Write the rows, unless they are; count them. Returns the status: 1 if a row failed."""
+    unfinished = output.with_name(output.name + ".unfinished")
+    if not _is_written(output, unfinished, settings):
+        with _begun(unfinished, settings):
+            answered().write_parquet(str(unfinished), mode="append")
             unfinished.rename(output)
     (output / _MARK).unlink()
     count, failed = distributed.count(output)
@@ -121,13 +195,13 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and {path.name for path in folder.iterdir()} <= {_MARK}
 
 
-def _ray(processors: int) -> Any:
+def _ray(name: str, processors: int) -> Any:
     """A function that answers tables on the named cluster, or on one of this machine.
 
     The latter has one processor more than the workers, for the tasks that read and write: otherwise
     they would wait for each other.
     """
-    with extra("predict-parquet", "ray"):
+    with extra(name, "ray"):
         import ray
 
         from molspec import ray as distributed

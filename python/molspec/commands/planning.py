@@ -47,6 +47,19 @@ class RetroFlags(ModelFlags):
 
 
 @dataclass(frozen=True)
+class SearchFlags:
+    """How routes are searched for, and checked."""
+
+    n_best: int = setting(10, "Reactions for each molecule.", most=1000, flags=("--n-best", "-n"))
+    algorithm: Literal["retro-star", "mcts"] = setting(
+        "retro-star", "Search algorithm of Syntheseus."
+    )
+    check: str | None = setting(
+        None, "product, or a checkpoint: does each step give its product? Confirmed routes first."
+    )
+
+
+@dataclass(frozen=True)
 class PlanFlags(OutputFlags):
     """The output of plans and its format."""
 
@@ -59,16 +72,10 @@ class PlanFlags(OutputFlags):
 def plan_command(
     targets: list[str] | None = argument("Targets.", None, metavar="TARGET"),
     first: bool = setting(False, "End a search at its first route, as --routes 1 does."),
-    n_best: int = setting(10, "Reactions for each molecule.", most=1000, flags=("--n-best", "-n")),
-    algorithm: Literal["retro-star", "mcts"] = setting(
-        "retro-star", "Search algorithm of Syntheseus."
-    ),
     cache: Path | None = setting(None, "Prediction cache (SQLite file), reused by later searches."),
-    check: str | None = setting(
-        None, "product, or a checkpoint: does each step give its product? Confirmed routes first."
-    ),
     copy_column: list[str] | None = COPY_COLUMN,
     *,
+    search: SearchFlags,
     limits: SearchLimits,
     output: PlanFlags,
     processes: str = PROCESSES,
@@ -83,10 +90,12 @@ def plan_command(
     from molspec.checkpoints.bundled import locate
     from molspec.checkpoints.ensemble import members
     from molspec.planners.formats import COLUMNS, FORMATS
+    from molspec.planners.search import planner_of
     from molspec.planners.stock import read_stock
     from molspec.prediction.cache import AnswerCache
     from molspec.prediction.config import model_settings
 
+    check = search.check
     if first:
         limits = replace(limits, routes=1)
     form = jobs.chosen_format(output, FORMATS)
@@ -111,8 +120,8 @@ def plan_command(
             OutputContext(model.model_name, "retro", about=about, copied_columns=copied),
             {
                 **model_settings(model.model_name, loaded.identity),
-                "n_best": n_best,
-                "algorithm": algorithm,
+                "n_best": search.n_best,
+                "algorithm": search.algorithm,
                 **asdict(limits),
                 "keep_salts": source.keep_salts,
                 "stock": _digest(for_sale),
@@ -125,19 +134,13 @@ def plan_command(
             {**reads, "--cache": cache},
         )
 
-        def planner() -> Planner:
-            """Of one process, which opens the cache."""
-            from molspec.planners.expander import Expander
-            from molspec.planners.search import Planner
-            from molspec.planners.syntheseus import BackwardModel, ForwardModel
-
-            expander = Expander(loaded, cache=AnswerCache(path=cache), keep_salts=source.keep_salts)
-            backward = BackwardModel(expander=expander, default_num_results=n_best, use_cache=True)
-            hydrogen, checker = source.deuterium_as_hydrogen, None
-            if forward is not None:
-                checker = ForwardModel(expander=Expander(forward, cache=AnswerCache(path=cache)))
-            return Planner(backward, for_sale, limits, algorithm, hydrogen, checker)
-
+        planner = partial(
+            planner_of,
+            *(loaded, for_sale, limits, search.n_best, search.algorithm, forward),
+            cache=cache,
+            keep_salts=source.keep_salts,
+            deuterium_as_hydrogen=source.deuterium_as_hydrogen,
+        )
         return jobs.run(
             results,
             queries,

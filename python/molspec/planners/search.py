@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import count, islice, product
+from pathlib import Path
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -26,10 +27,13 @@ from molspec.files import Query, prepare_query
 from molspec.files.racemates import read_racemate
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
 from molspec.planners.disconnections import disconnections
+from molspec.planners.expander import Expander
 from molspec.planners.racemates import with_racemates
 from molspec.planners.routes import Plan, Route, SearchLimits, Step, arranged
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, HeavyAtomCost
+from molspec.prediction.cache import AnswerCache
+from molspec.prediction.model import Model
 from molspec.prediction.results import ALL_DROPPED
 from molspec.text import canonical_query, canonicalise
 
@@ -301,6 +305,27 @@ class Planner:
         if seconds >= self.limits.seconds:
             return "out of time"
         return "nothing left to expand"
+
+
+def planner_of(
+    model: Model,
+    stock: Iterable[str],
+    limits: SearchLimits,
+    n_best: int = 10,
+    algorithm: str = "retro-star",
+    forward: Model | None = None,
+    *,
+    cache: Path | None = None,
+    keep_salts: bool = False,
+    deuterium_as_hydrogen: bool = False,
+) -> Planner:
+    """A planner of loaded models; cache: a file of their answers, as of `AnswerCache`."""
+    expander = Expander(model, cache=AnswerCache(path=cache), keep_salts=keep_salts)
+    backward = BackwardModel(expander=expander, default_num_results=n_best, use_cache=True)
+    checker = None
+    if forward is not None:
+        checker = ForwardModel(expander=Expander(forward, cache=AnswerCache(path=cache)))
+    return Planner(backward, stock, limits, algorithm, deuterium_as_hydrogen, checker)
 
 
 def _best_attempt(graph: Any, stock: Stock) -> tuple[tuple[str, ...], Route | None]:
