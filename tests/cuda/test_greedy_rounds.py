@@ -11,13 +11,7 @@ from molspec.drafting import Drafting, NoDraft, TreeDraft, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import (
-    DeviceSession,
-    HostSession,
-    check_rounds,
-    run,
-    train_guess,
-)
+from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, run, train_guess
 from tests.refusals import refused
 
 DRAFTERS: tuple[Drafting, ...] = (

@@ -1,15 +1,13 @@
 """External drafters: how they are called, and what is refused."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from molspec.drafting import Drafter, TreeDraft, WindowDrafts
 from molspec.drafting.native import NativeDrafters
 from molspec.prediction.model import Model
-from molspec.prediction.results import Result
 from tests import tiny
 from tests.drafting.drafters import Recorded
+from tests.search.plain import answers
 
 MAX_LENGTH = 20
 QUERIES = tiny.QUERIES[:10]
@@ -21,15 +19,11 @@ def model() -> Model:
 
 
 def recorded(model: Model, seed: int = 1) -> Recorded:
-    answers = {}
+    known = {}
     for query, result in zip(QUERIES, model.predict(QUERIES, max_length=MAX_LENGTH), strict=True):
         text = result.predictions[0].smiles
-        answers[tuple(tiny.VOCABULARY.encode(query))] = tiny.VOCABULARY.encode(text) if text else []
-    return Recorded(answers, seed)
-
-
-def summaries(results: Sequence[Result]) -> list[list[tuple[str, float, bool]]]:
-    return [[(p.smiles, p.log_prob, p.finished) for p in each.predictions] for each in results]
+        known[tuple(tiny.VOCABULARY.encode(query))] = tiny.VOCABULARY.encode(text) if text else []
+    return Recorded(known, seed)
 
 
 def test_a_drafter_is_called_once_a_round(model: Model) -> None:
@@ -46,7 +40,7 @@ def test_sbs_treats_external_drafter_like_native_one(model: Model, beam_size: in
     native = model.predict(QUERIES, drafter=windows, **shared)
     drafter = NativeDrafters(windows, model.context.guess)
     external = model.predict(QUERIES, drafter=drafter, **shared)
-    assert summaries(external) == summaries(native)
+    assert list(map(answers, external)) == list(map(answers, native))
     assert external.statistics.nodes == native.statistics.nodes
 
 

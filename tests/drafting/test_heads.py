@@ -1,6 +1,5 @@
 """Draft heads: what they read, how they are stored, and what is refused."""
 
-from collections.abc import Sequence
 from pathlib import Path as FilePath
 
 import pytest
@@ -33,11 +32,6 @@ def test_a_draft_model_gives_no_hidden_states(tmp_path: FilePath) -> None:
         tiny.model().predict(["CC"], drafter=drafter)
 
 
-def ids(queries: Sequence[str]) -> list[list[int]]:
-    encode = tiny.VOCABULARY.encode
-    return [[tiny.VOCABULARY.bos_id, *encode(q), tiny.VOCABULARY.eos_id] for q in queries]
-
-
 SPECIAL = {f"{kind}_id": getattr(tiny.VOCABULARY, f"{kind}_id") for kind in ("bos", "eos", "pad")}
 
 
@@ -48,9 +42,7 @@ def test_callables_have_no_heads_or_hidden_states() -> None:
     def decode(target_ids: torch.Tensor, *_: object) -> torch.Tensor:
         return torch.zeros(*target_ids.shape, len(tiny.TOKENS))
 
-    for drafter, message in (
-        ("heads", "no draft heads"),
-        (ReadsHiddenStates(), "own engine"),
-    ):
+    source = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC"), tiny.VOCABULARY.eos_id]
+    for drafter, message in (("heads", "no draft heads"), (ReadsHiddenStates(), "own engine")):
         with pytest.raises(ValueError, match=message):
-            molspec.decode((encode, decode), ids(["CC"]), max_length=5, drafter=drafter, **SPECIAL)
+            molspec.decode((encode, decode), [source], max_length=5, drafter=drafter, **SPECIAL)

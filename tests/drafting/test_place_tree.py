@@ -10,6 +10,7 @@ import pytest
 from molspec import _native
 from molspec.drafting import guess_model
 from tests import tiny
+from tests.refusals import refused
 
 GUESS = guess_model(tiny.VOCABULARY, None)
 SPECIAL = set(tiny.VOCABULARY.special_ids)
@@ -77,10 +78,6 @@ def test_paths_contain_no_special_token() -> None:
 
 
 def test_log_probs_of_another_vocabulary_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"log_probs: expected \[row, place, 13\]"):
-        _native.place_trees(
-            guess_model=GUESS,
-            log_probs=np.zeros((1, 2, 5), np.float32),
-            node_budget=3,
-            min_log_prob=0.0,
-        )
+    rows, options = np.zeros((1, 2, 5), np.float32), {"node_budget": 3, "min_log_prob": 0.0}
+    message = r"log_probs: expected \[row, place, 13\]"
+    refused(message, _native.place_trees, guess_model=GUESS, log_probs=rows, **options)

@@ -109,9 +109,5 @@ def test_a_drafter_that_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("drafter", ["heads", HeadsDraft(), "spec", SpecDraft()])
 def test_a_model_without_the_drafter_refuses_it(drafter: object) -> None:
-    refused(
-        r"drafter is '(heads|spec)': the model has no (draft heads|Spec-Drafter)",
-        Model(tiny.checkpoint()).predict,
-        ["C"],
-        drafter=drafter,
-    )
+    message = r"drafter is '(heads|spec)': the model has no (draft heads|Spec-Drafter)"
+    refused(message, Model(tiny.checkpoint()).predict, ["C"], drafter=drafter)

@@ -294,10 +294,7 @@ def test_models_of_one_source_decode_one_at_a_time() -> None:
 
 def test_a_model_put_into_training_after_a_decode_is_tested_again() -> None:
     model = plain()
-    functions = (
-        lambda ids: model.encode_src(ids, ids == PAD),
-        lambda ids, memory, padding: model.decode_tgt(ids, memory, padding),
-    )
+    functions = glue(model)
     expected = decode(functions, PAIR, **IDS)
     model.train()
     refused(r"call .eval\(\) on the module", decode, functions, PAIR, **IDS)

@@ -91,15 +91,11 @@ def test_parts_are_sent_as_copies(tmp_path: Path) -> None:
         sent(context.heads or context.spec_drafter)
 
 
-def _answers_there(model: Model) -> Answers:
-    return answers(model)
-
-
 def test_a_worker_gives_the_same_answers() -> None:
     model = tiny.model()
     expected = answers(model)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        assert pool.submit(_answers_there, model).result() == expected
+        assert pool.submit(answers, model).result() == expected
     assert answers(model) == expected
 
 

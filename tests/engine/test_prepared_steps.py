@@ -126,21 +126,12 @@ def test_native_rounds_report_the_errors_of_the_operator(model: Model) -> None:
 
 
 def prepare_step_of(session: NativeSession, prepared: torch.Tensor) -> None:
-    buffers = session._buffers
+    packed, own = session._packed, session._buffers
     nodes = torch.empty((0, 4), dtype=torch.int32)
-    torch.ops.molspec.prepare_step(
-        session._packed.weights,
-        session._packed.table,
-        nodes,
-        nodes[:, 0],
-        buffers.memories,
-        buffers.memory_cache,
-        buffers.kv_cache,
-        buffers.workspace,
-        buffers.log_probs,
-        torch.empty(0, 0),
-        prepared,
-    )
+    tree = (nodes, nodes[:, 0], own.memories, own.memory_cache, own.kv_cache)
+    results = (own.log_probs, torch.empty(0, 0), prepared)
+    model = (packed.weights, packed.table)
+    torch.ops.molspec.prepare_step(*model, *tree, own.workspace, *results)
 
 
 def test_prepared_steps_check_the_rows_of_log_probs() -> None:

@@ -73,14 +73,10 @@ def test_log_probs_of_wrong_shapes_are_refused(spec: SearchSpec) -> None:
     batch.start(0, spec, [5, 6])
     batch.plan()
     message = rf"^log_probs: expected \[at least 1, {VOCABULARY.size}\]$"
-    for wrong in (
-        log_probs_of(0),
-        log_probs_of(1)[:, :0],
-        log_probs_of(1)[:, 1:],
-        log_probs_of(1)[0],
-    ):
+    right = log_probs_of(1)
+    for wrong in (log_probs_of(0), right[:, :0], right[:, 1:], right[0]):
         refused(message, batch.advance, wrong)
-    assert batch.advance(log_probs_of(1)) == []
+    assert batch.advance(right) == []
 
 
 def test_later_plans_leave_earlier_arrays_unchanged(spec: SearchSpec) -> None:
@@ -282,9 +278,8 @@ def test_forced_targets_are_a_tree_of_their_beginnings() -> None:
 
 @pytest.mark.parametrize("ids", [[5] * 5, [5, VOCABULARY.eos_id, *[5] * 5]])
 def test_longer_targets_are_refused(ids: list[int]) -> None:
-    batch = Batch(1, GUESS)
-    with pytest.raises(ValueError, match=r"^target has 6 tokens, EOS counted: expected"):
-        batch.start(0, ForcedSpec(max_length=5), ids)
+    batch, spec = Batch(1, GUESS), ForcedSpec(max_length=5)
+    refused("^target has 6 tokens, EOS counted: expected", batch.start, 0, spec, ids)
     assert batch.live_count == 0
 
 

@@ -67,8 +67,7 @@ def test_steps_equal_those_of_pytorch(dtype: torch.dtype) -> None:
         assert (change - expected).norm() < 0.02 * expected.norm()
     # our optimiser loads the state of PyTorch's
     pairs[0][1].load_state_dict(pairs[1][1].state_dict())
-    buffers = zip(ours, theirs, strict=True)
-    for mine, their in buffers:
+    for mine, their in zip(ours, theirs, strict=True):
         loaded, saved = pairs[0][1].state[mine], pairs[1][1].state[their]
         assert torch.equal(loaded["momentum_buffer"], saved["momentum_buffer"])
 
