@@ -81,15 +81,9 @@ def test_invalid_source_is_skipped_and_reported(cuda: Emulator, message: str) ->
     memory_cache, _ = batch.caches()
     workspace = batch.workspace(cuda.ops)
     SOURCE_FAULTS[message](batch)
-    cuda.ops.encode(
-        batch.packed.weights,
-        batch.packed.table,
-        batch.source_ids,
-        batch.source_offsets,
-        batch.memories,
-        memory_cache,
-        workspace,
-    )
+    model = batch.packed.weights, batch.packed.table
+    sources = batch.source_ids, batch.source_offsets, batch.memories
+    cuda.ops.encode(*model, *sources, memory_cache, workspace)
     with pytest.raises(RuntimeError, match=message):
         cuda.ops.refuse_fault(workspace)
 

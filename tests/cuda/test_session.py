@@ -141,9 +141,8 @@ def test_passes_of_many_rows_are_split(
 ) -> None:
     results = []
     for most in (1 << 17, 8):
-        monkeypatch.setattr("molspec.engine.cuda.caches.MOST_ROWS", most)
-        monkeypatch.setattr("molspec.engine.cuda.executor.MOST_ROWS", most)
-        monkeypatch.setattr("molspec.engine.cuda.session.MOST_ROWS", most)
+        for module in ("caches", "executor", "session"):
+            monkeypatch.setattr(f"molspec.engine.cuda.{module}.MOST_ROWS", most)
         model = model_with_ngram()
         model.engine = EmulatedEngine(cuda, torch.float32, on_device)
         results.append(list(model.predict(tiny.QUERIES[:4], batch_size=4, max_length=4, **options)))
@@ -335,11 +334,9 @@ def test_warm_server_captures_no_graph_for_its_first_requests(
             captured.add(key)
             captures.append(key)
 
-    model = model_with_ngram()
-    engine = EmulatedEngine(cuda, torch.float32)
+    model, engine = emulated(cuda, model_with_ngram())
     monkeypatch.setattr(engine.graphs, "run", run)
     monkeypatch.setattr(engine.graphs, "clear", captured.clear)
-    model.engine = engine
     decoder = Decoder(model, 3)
     warm_up(decoder, 66)
     before = len(captures)

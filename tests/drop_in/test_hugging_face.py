@@ -59,14 +59,8 @@ def test_speculative_greedy_equals_generate(
     greedy: tuple[Any, Tensor, list[list[int]], list[float]], batch_size: int, drafter: str
 ) -> None:
     model, source_ids, sequences, sums = greedy
-    found = decode(
-        model,
-        source_ids,
-        max_length=MAX_LENGTH,
-        drafter=drafter,
-        batch_size=batch_size,
-        **ids_of(model),
-    )
+    given: dict[str, Any] = {**ids_of(model), "max_length": MAX_LENGTH, "drafter": drafter}
+    found = decode(model, source_ids, batch_size=batch_size, **given)
     lengths = found.lengths[:, 0].tolist()
     assert [
         row[:length] for row, length in zip(found.sequences[:, 0].tolist(), lengths, strict=True)
@@ -92,18 +86,10 @@ def test_beams_equal_generate(kind: str, length_penalty: float) -> None:
     options = {"num_beams": count, "num_return_sequences": count, "length_penalty": length_penalty}
     generated = generate(model, source_ids, **options)
     sequences = [cut_after_eos(row, eos_id) for row in generated.sequences[:, 1:].tolist()]
+    same: dict[str, Any] = {"n_best": count, "length_penalty": length_penalty}
+    same |= {"max_length": MAX_LENGTH, "finished": "separate"}
     for beam, batch_size in (("standard", 3), ("exact", 1), ("exact", 3)):
-        found = decode(
-            model,
-            source_ids,
-            max_length=MAX_LENGTH,
-            n_best=count,
-            beam=beam,
-            finished="separate",
-            length_penalty=length_penalty,
-            batch_size=batch_size,
-            **ids_of(model),
-        )
+        found = decode(model, source_ids, beam=beam, batch_size=batch_size, **ids_of(model), **same)
         lengths = found.lengths.flatten().tolist()
         rows = found.sequences.flatten(0, 1).tolist()
         assert [row[:length] for row, length in zip(rows, lengths, strict=True)] == sequences

@@ -116,15 +116,8 @@ def test_drafts_save_calls_on_real_queries(
     expected = [[greedy(module_steps(encode, decode_rows, q), 200)] for q in queries]
     loop_calls = len(calls)
     calls.clear()
-    found = decode(
-        (encode, decode_rows),
-        queries,
-        max_length=200,
-        drafter=drafter,
-        batch_size=batch_size,
-        tokens=vocabulary,
-        **IDS,
-    )
+    options: dict[str, Any] = {**IDS, "max_length": 200, "drafter": drafter, "tokens": vocabulary}
+    found = decode((encode, decode_rows), queries, batch_size=batch_size, **options)
     check(found, expected)
     assert found.statistics.queries == len(queries)
     assert found.statistics.emitted_tokens == int(found.lengths.sum())

@@ -141,21 +141,9 @@ def test_operators_pass_opcheck() -> None:
     encode = (*model, batch.source_ids, batch.source_offsets, batch.memories, memory_cache)
     torch.library.opcheck(torch.ops.molspec.encode, (*encode, workspace), test_utils=tests)
     log_probs = torch.zeros(len(batch.nodes), TINY.target_vocab_size)
-    torch.library.opcheck(
-        torch.ops.molspec.decoder_step,
-        (
-            *model,
-            batch.nodes,
-            batch.path_slots,
-            batch.memories,
-            memory_cache,
-            kv_cache,
-            workspace,
-            log_probs,
-            log_probs.new_empty(0, 0),
-        ),
-        test_utils=tests,
-    )
+    tree = (batch.nodes, batch.path_slots, batch.memories, memory_cache, kv_cache)
+    step = (*model, *tree, workspace, log_probs, log_probs.new_empty(0, 0))
+    torch.library.opcheck(torch.ops.molspec.decoder_step, step, test_utils=tests)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), list(zip(DTYPES, (2e-5, 0.06, 0.2), strict=True)))

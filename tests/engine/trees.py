@@ -59,17 +59,9 @@ class Batch:
         )
         vocab_size = self.packed.spec.target_vocab_size
         log_probs = torch.full((len(self.nodes), vocab_size), float("nan"))
-        library.decoder_step(
-            *model,
-            self.nodes,
-            self.path_slots,
-            self.memories,
-            memory_cache,
-            kv_cache,
-            workspace,
-            log_probs,
-            log_probs.new_empty(0, 0) if hidden_states is None else hidden_states,
-        )
+        tree = (self.nodes, self.path_slots, self.memories, memory_cache, kv_cache)
+        states = log_probs.new_empty(0, 0) if hidden_states is None else hidden_states
+        library.decoder_step(*model, *tree, workspace, log_probs, states)
         return log_probs
 
     def expected(self, weights: Mapping[str, Tensor] | None = None) -> tuple[Tensor, Tensor]:

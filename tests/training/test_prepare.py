@@ -177,13 +177,8 @@ def test_products_of_validation_and_excluded_files_are_rejected(file: Path, tmp_
     unreadable = rows[20].replace(">", ".C(>", 1)
     (tmp_path / "validation.smi").write_text("\n".join([*rows[5:11], unreadable]))
     (tmp_path / "test.smi").write_text("\n".join(rows[8:15]))
-    result = prepare(
-        [file],
-        tmp_path / "out",
-        RETRO,
-        validation=[tmp_path / "validation.smi"],
-        exclude=[tmp_path / "test.smi"],
-    )
+    validation, exclude = ([tmp_path / f"{name}.smi"] for name in ("validation", "test"))
+    result = prepare([file], tmp_path / "out", RETRO, validation=validation, exclude=exclude)
     assert result.description["files"] == [file.name]
     assert result.description["validation_files"] == ["validation.smi"]
     assert result.description["excluded_files"] == ["test.smi"]
@@ -271,10 +266,8 @@ def test_judge_rejects_improbable_reactions(file: Path, prepared: Prepared, tmp_
     assert after["train"]["reactions"] == len(judged) - unreadable - improbable
     assert after["validation"] == before["validation"]
     assert after["judge"]["name"] == "wise"
-    assert (after["judge"]["reactions"], after["judge"]["kept"]) == (
-        len(judged),
-        after["train"]["reactions"],
-    )
+    assert after["judge"]["reactions"] == len(judged)
+    assert after["judge"]["kept"] == after["train"]["reactions"]
     assert after["judge"]["nats"] == {"10 %": 2.0, "25 %": 2.0, "50 %": 2.01}
     refused("max_nats is None with a judge", prepare, [file], tmp_path / "other", RETRO, judge=wise)
     refused(r"max_nats is 2\.0 without a judge", prepare, [file], tmp_path / "other", options)
