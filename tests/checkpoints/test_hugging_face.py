@@ -181,8 +181,11 @@ def test_start_and_end_tokens_follow_model(tmp_path: Path) -> None:
     bart = read(write(tmp_path / "bart", models.bart())).spec
     assert (bart.start_id, bart.source_bos, bart.source_eos) == (2, True, True)
     assert bart.target_bos  # its labels have BOS and EOS, as its sources do
-    bos_start = read(write(tmp_path / "begun", models.bart(decoder_start_token_id=0))).spec
-    assert (bos_start.start_id, bos_start.target_bos) == (0, False)
+    begun = models.bart(decoder_start_token_id=0)
+    for bias in (-1e4, 1e4):  # of BOS: whether the model writes it behind the start
+        begun.final_logits_bias[0, 0] = bias
+        bos_start = read(write(tmp_path / f"begun {bias}", begun)).spec
+        assert (bos_start.start_id, bos_start.target_bos) == (0, bias > 0)
     marian = read(write(tmp_path / "marian", models.marian(), "vocab.json"))
     assert (marian.spec.start_id, marian.vocabulary.bos_id) == (19, None)
     assert (marian.spec.source_bos, marian.spec.source_eos) == (False, True)

@@ -20,7 +20,7 @@ from tests.conftest import Loaded, Run
 from tests.refusals import refused
 
 QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n", "[2H]CCO"]
-_SHARED = ("smiles", "canonical", "log_prob", "finished")
+_SHARED = ("smiles", "canonical", "log_prob", "finished", "note")
 
 
 class Table:
@@ -79,7 +79,7 @@ def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "load", lambda *_: loaded["model"])
     monkeypatch.setattr(module, "read", lambda _: Table({"product": QUERIES}))
     monkeypatch.setattr(module, "count", lambda _: (len(QUERIES), 1))
-    monkeypatch.setattr(distributing, "_ray", lambda _: module)
+    monkeypatch.setattr(distributing, "_ray", lambda *_: module)
     return module
 
 
@@ -141,4 +141,5 @@ def test_the_second_of_two_jobs_clears_no_folder(
 
 
 def test_columns_of_answers_are_refused_in_a_table(distributed: ModuleType) -> None:
-    refused("the table has a column 'note'", distributed.check, ["smiles", "note"], None, "retro")
+    given = (["smiles", "note"], None, "retro", distributed.columns())
+    refused("the table has a column 'note'", distributed.check, *given)
