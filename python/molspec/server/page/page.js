@@ -3,15 +3,15 @@
 // All that it shows is in work.js. The whole of it is shown anew when anything changes, and kept in
 // the browser's storage.
 
-import { $, copy, image, say } from "./dom.js";
+import { $, copy, say } from "./dom.js";
 import { stepView } from "./answers.js";
 import { allDrawn, isDrawing } from "./draw.js";
 import { loadEditor } from "./editor.js";
 import { follow, link } from "./link.js";
-import { picture } from "./picture.js";
 import { endSearch, plan } from "./plan.js";
 import { routeCard } from "./routes.js";
 import { opened, save } from "./save.js";
+import { overview } from "./scheme.js";
 import { call, loadModels, modelOf, models, Refused, server } from "./server.js";
 import { keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, undo, work } from "./work.js";
 
@@ -127,7 +127,7 @@ function show() {
   for (const id of ["save", "link"]) $(id).disabled = !route;
   $("tree").replaceChildren(...(route ? [stepView(route, new Map(found.map(({ step, number }) => [step, number])), predictNext)] : []));
   $("routes").replaceChildren(...(isRoute ? work.routes.map((each, index) => routeCard(each, index, each === route, () => choose(index))) : []));
-  $("overview").replaceChildren(...(isRoute ? [image(picture(route))] : []));
+  $("overview").replaceChildren(...(isRoute ? overview(route, "overview") : []));
   $("overview").classList.toggle("forward", Boolean(route?.forward));
   $("route").setAttribute("aria-busy", isDrawing());
   if (focused) document.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });

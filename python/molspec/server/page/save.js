@@ -1,9 +1,10 @@
 // Files of what the page holds, named by the target.
 
-import { h, image, percent } from "./dom.js";
+import { h, percent } from "./dom.js";
 import { allDrawn } from "./draw.js";
 import { picture } from "./picture.js";
 import { factsView } from "./routes.js";
+import { overview } from "./scheme.js";
 import { server } from "./server.js";
 import { reactions, root, work, written } from "./work.js";
 
@@ -41,13 +42,13 @@ const STYLE = `
 body { margin: 0 auto; max-width: 100rem; padding: 1.5rem; color: #1c2530; background: #fff; font: 15px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 1.4rem; margin: 0 0 .3rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin: 0 0 .6rem; }
 section { margin-top: 1.5rem; padding-top: 1.2rem; border-top: 1px solid #d5dde5; }
-figure { margin: 1rem 0; overflow-x: auto; direction: rtl; } .forward { direction: ltr; } svg { display: block; direction: ltr; margin-right: auto; }
+figure { margin: 1rem 0; } svg { display: block; }
 code { font: .8rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: 0; } dt, footer { color: #5c6b7a; } dd { margin: 0; }
 ul { margin: 0; padding: 0; list-style: none; } li span { color: #1a6b3c; display: inline-block; margin-left: .6rem; } .lacked code { color: #a3262a; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-top: 1px solid #d5dde5; }
 th { font-weight: 600; } td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
-@media print { section { break-inside: avoid; } body { padding: 0; } svg { max-width: 100%; height: auto; } }`;
+@media print { body { padding: 0; } }`;
 
 function steps(route) {
   const row = ({ number, left, right, answer }) => h(
@@ -66,7 +67,7 @@ function page() {
   const title = root().smiles;
   const section = (route, index) => h(
     "section", {}, h("h2", {}, work.routes.length > 1 ? `Route ${index + 1}` : "Route"), route.note ? h("p", {}, route.note) : null,
-    factsView(route), h("figure", { class: route.forward ? "forward" : "" }, image(picture(route, true))), steps(route),
+    factsView(route), h("figure", { id: `route-${index + 1}`, class: route.forward ? "forward" : "" }, ...overview(route, `route-${index + 1}`, true)), steps(route),
   );
   const data = h("script", { type: "application/json", id: OPENED });
   data.textContent = JSON.stringify(written()).replaceAll("<", "\\u003c");
