@@ -46,6 +46,9 @@ function drawing(texts, product = null) {
   return made.get(key);
 }
 
+/** SVG, or "", of a molecule alone. */
+export const drawnAlone = (smiles) => drawing([smiles]).molecules?.[0] ?? "";
+
 /** SVG, or "", of the molecules of an answer, and of what was asked about, with the changes in colour. */
 export function drawn(step, answer) {
   const [left, right] = (step.forward ? [step.smiles, answer.canonical] : [answer.canonical, step.smiles]).map(partsOf);

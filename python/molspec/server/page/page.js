@@ -13,7 +13,7 @@ import { routeCard } from "./routes.js";
 import { opened, save } from "./save.js";
 import { overview } from "./scheme.js";
 import { call, loadModels, modelOf, models, Refused, server } from "./server.js";
-import { keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, undo, work } from "./work.js";
+import { goWith, keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, takeBack, work } from "./work.js";
 
 let editor = null;
 
@@ -130,6 +130,8 @@ function show() {
   $("overview").replaceChildren(...(isRoute ? overview(route, "overview") : []));
   $("overview").classList.toggle("forward", Boolean(route?.forward));
   $("route").setAttribute("aria-busy", isDrawing());
+  $("smiles").style.height = "auto"; // then as high as its text
+  $("smiles").style.height = `${$("smiles").scrollHeight + 2}px`;
   if (focused) document.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   keep();
 }
@@ -232,7 +234,7 @@ async function submit(event) {
 
 /** Say what is wrong with a step where it was written, and show what was before. */
 function refuse(step) {
-  undo();
+  takeBack();
   begin();
   $("form").classList.remove("folded");
   $("smiles-error").textContent = step.error;
@@ -264,24 +266,34 @@ let typed;
 $("smiles").addEventListener("input", () => {
   clearTimeout(typed);
   typed = setTimeout(() => editor?.draw(), 300);
+  $("smiles").style.height = `${Math.max($("smiles").offsetHeight, $("smiles").scrollHeight + 2)}px`;
 });
 $("plan").addEventListener("click", () => {
   const smiles = wanted();
   if (!smiles) return;
   plan(smiles, async () => {
     begin();
-    complete(root());
+    work.routes.forEach(complete);
     await allDrawn();
     $("route").scrollIntoView({ behavior: "smooth" });
   });
 });
 $("cancel").addEventListener("click", endSearch);
 $("unfold").addEventListener("click", () => $("form").classList.remove("folded"));
-$("undo").addEventListener("click", () => {
-  undo();
+/** Show what was before. */
+function goBack() {
   begin();
-  if (root()) complete(root());
+  work.routes.forEach(complete);
   say("undone");
+}
+$("undo").addEventListener("click", () => {
+  takeBack();
+  goBack();
+});
+window.addEventListener("popstate", (event) => {
+  if (location.hash) return; // a link
+  goWith(event);
+  goBack();
 });
 $("open").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", openFile);
@@ -304,7 +316,7 @@ async function start() {
   if (await openLink()) return;
   restore();
   begin();
-  if (root()) complete(root());
+  work.routes.forEach(complete);
 }
 start().catch((error) => ($("form-error").textContent = error.message));
 loadEditor().then((loaded) => (editor = loaded)).catch(() => ($("editor").textContent = "The editor cannot be shown here; paste SMILES instead."));

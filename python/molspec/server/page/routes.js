@@ -1,6 +1,7 @@
 // Routes side by side: their steps, their probability, what they cost and what must be bought.
 
-import { h, percent } from "./dom.js";
+import { h, image, percent } from "./dom.js";
+import { drawnAlone } from "./draw.js";
 import { partsOf, reactions } from "./work.js";
 
 /** What a chemist compares of a route. Its leaves are the molecules that no step of it makes. */
@@ -16,6 +17,8 @@ export function facts(route) {
     leaves: [...leaves.values()],
     racemic: [...new Set(found.flatMap(({ answer }) => answer.racemic ?? []))],
     cost: cost([...leaves.values()]),
+    checked: found.filter(({ answer }) => answer.check != null).length,
+    confirmed: found.filter(({ answer }) => answer.check != null && !answer.gives).length,
   };
 }
 
@@ -43,18 +46,19 @@ export const offer = ({ name, price, bought }) => [name, price, bought && `bough
 
 /** The facts of a route as a list of terms. */
 export function factsView(route) {
-  const { steps, row, logProb, leaves, racemic, cost: sum } = facts(route);
+  const { steps, row, logProb, leaves, racemic, cost: sum, checked, confirmed } = facts(route);
   const term = (name, ...values) => [h("dt", {}, name), ...values.map((value) => h("dd", {}, value))];
   const buy = leaves.filter((each) => each.sale);
   const lacked = leaves.filter((each) => each.sale === null);
   const unknown = leaves.filter((each) => each.sale === undefined);
-  const item = (each) => h("li", {}, h("code", {}, each.smiles), each.sale && offer(each.sale) ? h("span", {}, offer(each.sale)) : null);
+  const item = (each) => h("li", {}, image(drawnAlone(each.smiles)), h("code", {}, each.smiles), each.sale && offer(each.sale) ? h("span", {}, offer(each.sale)) : null);
   const list = (name, molecules, kind) => (molecules.length ? term(name, h("ul", { class: kind }, ...molecules.map(item))) : []);
   return h(
     "dl",
     { class: "facts" },
     ...term("Steps", row < steps ? `${steps}, ${row} in a row` : `${steps}`),
     ...term("Probability", percent(logProb)),
+    ...(checked ? term("Confirmed forward", `${confirmed} of ${steps} steps`) : []),
     ...(sum ? term("Prices, summed", sum) : []),
     ...list("Buy", buy, "buy"),
     ...list("Not in stock", lacked, "lacked"),

@@ -14,14 +14,17 @@ const MOST_LETTERS = 80;
 
 const named = () => root().smiles.replace(UNNAMED, "_").slice(0, MOST_LETTERS);
 
+/** What is bought, in one order: SMILES, how many molecules, their names and their prices. */
+const bought = (sold) => [sold.map((each) => each.smiles).join("."), sold.length, ...["name", "price"].map((field) => sold.map(({ sale }) => sale[field]).join("; "))];
+
 /** A row a reaction; a spreadsheet runs no cell, as none of SMILES or numbers is a formula. */
 function table() {
   const cell = (value) => `"${String(value).replaceAll('"', '""')}"`;
   const rows = work.routes.flatMap((route, index) => reactions(route).map(({ step, answer, left, right, number }) => [
     index + 1, number, left, right, step.model, Math.exp(answer.log_prob).toFixed(4), answer.check == null ? "" : Math.exp(answer.check).toFixed(4),
-    answer.molecules.filter((each) => each.sale).map((each) => each.smiles).join("."),
+    ...bought(answer.molecules.filter((each) => each.sale)),
   ]));
-  return [["route", "step", "reactants", "product", "model", "probability", "forward_check", "for_sale"], ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+  return [["route", "step", "reactants", "product", "model", "probability", "forward_check", "for_sale", "count", "names", "prices"], ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 
 const reactionSmiles = () => reactions(root()).map(({ left, right }) => `${left}${left.includes(">") ? ">" : ">>"}${right}\n`).join("");
@@ -45,7 +48,7 @@ section { margin-top: 1.5rem; padding-top: 1.2rem; border-top: 1px solid #d5dde5
 figure { margin: 1rem 0; } svg { display: block; }
 code { font: .8rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: 0; } dt, footer { color: #5c6b7a; } dd { margin: 0; }
-ul { margin: 0; padding: 0; list-style: none; } li span { color: #1a6b3c; display: inline-block; margin-left: .6rem; } .lacked code { color: #a3262a; }
+ul { margin: 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .3rem .8rem; } li { max-width: min(100%, 14rem); } li svg { max-width: 100%; height: auto; } li span { color: #1a6b3c; display: inline-block; margin-left: .6rem; } .lacked code { color: #a3262a; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-top: 1px solid #d5dde5; }
 th { font-weight: 600; } td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
 @media print { body { padding: 0; } }`;

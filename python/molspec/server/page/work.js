@@ -95,10 +95,41 @@ export function read({ routes, shown }) {
 
 const MOST_PAST = 20;
 
-/** Note the routes as they are, before a change. */
-export const remember = () => (work.past = [...work.past.slice(1 - MOST_PAST), JSON.stringify(written())]);
+let depth = history.state?.depth ?? 0; // changes that the browser's Back takes back
+let future = []; // what was taken back
 
-export const undo = () => read(JSON.parse(work.past.pop()));
+/** Note the routes as they are, before a change. */
+export function remember() {
+  work.past = [...work.past.slice(1 - MOST_PAST), JSON.stringify(written())];
+  future = [];
+  history.pushState({ depth: ++depth }, "");
+}
+
+/** Take the last change back, if it is known. */
+export function undo() {
+  if (!work.past.length) return;
+  future.push(JSON.stringify(written()));
+  read(JSON.parse(work.past.pop()));
+}
+
+/** As `undo`, of which the browser does not know. */
+export function takeBack() {
+  undo();
+  depth = Math.max(0, depth - 1);
+  history.replaceState({ depth }, "");
+}
+
+/** Go where the browser's Back or Forward leads. */
+export function goWith({ state }) {
+  const to = state?.depth ?? 0;
+  if (to === depth && depth) history.back(); // this change was taken back
+  for (; depth > to; depth--) undo();
+  for (; depth < to; depth++) {
+    if (!future.length) continue;
+    work.past.push(JSON.stringify(written()));
+    read(JSON.parse(future.pop()));
+  }
+}
 
 const FIELDS = { smiles: "value", model: "value", count: "value", salts: "checked" };
 
