@@ -26,12 +26,12 @@
     { name, left: r.left + inset, right: r.right - inset,
       top: r.top + inset, end: r.bottom - inset });
   const drawings = document.querySelectorAll("svg.drawing");
-  for (const each of drawings) add("drawing", each.getBoundingClientRect(), 4);
+  for (const each of drawings) if (each.checkVisibility()) add("drawing", each.getBoundingClientRect(), 4);
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walk.nextNode(); node; node = walk.nextNode()) {
     const parent = node.parentElement;
     const text = node.data.trim();
-    if (!text || /style|script/i.test(parent.tagName) || !parent.getClientRects().length) continue;
+    if (!text || /style|script/i.test(parent.tagName) || !parent.checkVisibility()) continue;
     if (parent.closest(".unseen, select, [hidden]")) continue;
     const scale = parent.ownerSVGElement ? parent.getScreenCTM().a : 1;
     const size = scale * parseFloat(getComputedStyle(parent).fontSize);

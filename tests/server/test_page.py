@@ -95,7 +95,7 @@ def test_a_route_outlives_a_reload_and_is_saved(page: Any, tmp_path: Path) -> No
     step_with(page, 5, 2)
     assert page.evaluate("() => document.activeElement.id") == "step-3"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator("#overview [data-step]").count() == 3
+    assert page.locator("svg.whole [data-step]").count() == 3
     assert faults(page) == {}
     page.reload()
     step_with(page, 5, 2)
@@ -113,7 +113,8 @@ def test_a_route_outlives_a_reload_and_is_saved(page: Any, tmp_path: Path) -> No
     assert save(page, "png", tmp_path).read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(save(page, "csv", tmp_path).read_text().splitlines()))
     assert [f"{row['reactants']}>>{row['product']}" for row in rows] == reactions[1:]
-    assert rows[-1]["for_sale"] == f"{_ACID}.Nc1ccccc1"
+    sold = [rows[-1][each] for each in ("for_sale", "count", "names", "prices")]
+    assert sold == [f"{_ACID}.Nc1ccccc1", "2", "; aniline", "; 3 EUR/g"]
     assert float(rows[-1]["forward_check"]) > 0.5
     page.click("#new")
     assert page.locator(".step").count() == 0

@@ -65,7 +65,7 @@ def plan(page: Any, smiles: str = _TARGET) -> None:
 
 def shown(page: Any) -> dict[str, Any]:
     """What a reader sees of the routes."""
-    page.locator('#route[aria-busy="false"] svg.drawing').first.wait_for()
+    page.locator('#route[aria-busy="false"] svg.drawing:visible').first.wait_for()
     page.wait_for_load_state("networkidle")
     return {
         "cards": page.locator(".card").all_text_contents(),
@@ -88,6 +88,16 @@ def arrows_go_right(page: Any) -> list[bool]:
     return found
 
 
+def steps_in_view(page: Any) -> list[str]:
+    """The numbers of the steps that are in the picture's width, without scrolling."""
+    found: list[str] = page.evaluate("""() =>
+        [...document.querySelectorAll("#overview .number, .step-number")].filter((each) => {
+            const { left, right } = each.getBoundingClientRect();
+            return each.getClientRects().length && left > 0 && right < innerWidth;
+        }).map((each) => each.textContent)""")
+    return sorted(found)
+
+
 def test_routes_stand_side_by_side(page: Any) -> None:
     plan(page)
     first, second, third = shown(page)["cards"]
@@ -99,6 +109,13 @@ def test_routes_stand_side_by_side(page: Any) -> None:
     assert sorted(shown(page)["numbers"]) == ["Step 1", "Step 2", "Step 3"]
     assert arrows_go_right(page) == [True] * 3
     assert faults(page) == {}
+    assert steps_in_view(page) == ["Step 1", "Step 2", "Step 3"]
+    size = page.viewport_size
+    page.set_viewport_size({"width": 718, "height": 1000})  # of A4
+    page.emulate_media(media="print")
+    assert steps_in_view(page) == ["Step 1", "Step 2", "Step 3"]
+    page.emulate_media(media="screen")
+    page.set_viewport_size(size)
     page.click("text=Route 2")
     assert shown(page)["pressed"] == ["Route 2"]
     assert page.locator("#overview svg.drawing g line").count() > 2  # what is changed, in colour

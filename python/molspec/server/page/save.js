@@ -51,6 +51,7 @@ dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2re
 ul { margin: 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .3rem .8rem; } li { max-width: min(100%, 14rem); } li svg { max-width: 100%; height: auto; } li span { color: #1a6b3c; display: inline-block; margin-left: .6rem; } .lacked code { color: #a3262a; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-top: 1px solid #d5dde5; }
 th { font-weight: 600; } td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
+@media (max-width: 46rem) { body { padding: .5rem; } }
 @media print { body { padding: 0; } }`;
 
 function steps(route) {

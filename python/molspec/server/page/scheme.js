@@ -50,7 +50,7 @@ function scheme(route) {
     const needed = parts.map((smiles, index) => {
       const { sale } = (step.forward ? null : answer.molecules[index]) ?? {};
       if (makers.has(smiles)) return part(given[index], smiles, `from step ${makers.get(smiles)}`);
-      return part(given[index], smiles, sale === null ? "not for sale" : sale && (offer(sale) || "for sale"), sale === null ? "lacked" : "sale");
+      return part(given[index], smiles, sale === null ? "not in stock" : sale && (offer(sale) || "in stock"), sale === null ? "lacked" : "sale");
     }).filter((_, index) => index !== on);
     const arrow = h("div", { class: "arrow" }, on < 0 ? null : h("div", { class: "over" }, ...sum(needed)), h("b", { class: "step-number" }, `Step ${number}`), image(ARROW), h("i", {}, percent(answer.log_prob)));
     if (on < 0) chains.push(h("div", { class: "chain" }, ...sum(needed)));
