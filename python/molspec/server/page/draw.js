@@ -59,7 +59,8 @@ export function drawn(step, answer) {
   return { queried: filled(asked, step.forward ? left : right), molecules: filled(answered, step.forward ? right : left) };
 }
 
-async function asked(message) {
+/** The worker's answer; a busy machine gets a second chance. */
+async function asked(message, again = true) {
   const drawer = await (worker ??= started());
   if (!drawer) return {}; // OpenChemLib cannot be loaded: SMILES are shown
   const answer = new Promise((told) => (drawer.onmessage = ({ data }) => told(data)));
@@ -71,7 +72,7 @@ async function asked(message) {
   if (result) return result;
   drawer.terminate();
   worker = null;
-  return {};
+  return again ? asked(message, false) : {};
 }
 
 /** A worker that has loaded OpenChemLib; null if it cannot. */
