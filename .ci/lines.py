@@ -12,7 +12,7 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        12_960,
+        13_060,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
     "prediction": (9_500, ("drop_in", "prediction", "drafting", "checkpoints", "text")),

@@ -85,26 +85,3 @@ def test_searches_are_compared(
     assert [name for name in found if name in rows] == rows
     for name, expected in cells.items():
         assert all(each in found[name] for each in expected)
-
-
-ACETYL, ACID = "[CH3:1][C:2](=[O:3])", "[CH3:1][C:2](=[O:3])[Cl:9]"
-
-
-def test_the_molecules_that_reactions_begin_with_are_a_stock(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    amines = ("[NH2:4][CH3:5]", "[NH2:4][CH2:5]C", "[NH2:4][CH2:5]CC", "[NH2:4][CH2:5]C")
-    reactions = [f"{ACID}.{amine}.CCOCC>[Na+]>{ACETYL}[NH:4]{amine[7:]}" for amine in amines]
-    reactions += [f"[NH2:4][CH2:5]C>{ACID}>{ACETYL}[NH:4][CH2:5]C", "CCO.CCN>>CCOCCN", "CC(>>CC"]
-    for chain in ("C", "CC", "CCC"):
-        reactions += [
-            f"[CH3:1]{chain}[CH2:2]*>>[CH3:1]{chain}[CH2:2]O",
-            f"[OH2:3].[CH3:1]{chain}[CH2:2][Po]>>[CH3:1]{chain}[CH2:2][OH:3]",  # a radical
-            f"[CH3:1]{'C' * 20}[OH:3]>>[CH3:1]{'C' * 20}[O:3]{chain}",  # too large
-        ]
-    (tmp_path / "a.rsmi").write_text("\n".join(reactions))
-    (tmp_path / "out.smi").write_text("NC\nC(Cl)(C)=O name\n")
-    sold = ["CC(=O)Cl\tin 3 products", "O\tin 3 products"]
-    for flags, expected in (((), sold), (("--exclude", tmp_path / "out.smi"), sold[1:])):
-        run("stock", tmp_path / "a.rsmi", *flags)
-        assert capsys.readouterr().out.splitlines() == ["smiles\tname", *expected]

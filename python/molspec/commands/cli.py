@@ -22,6 +22,7 @@ _QUESTIONS = {
     "What does a reaction give, and how do I make a molecule?": {
         "predict": "predicting",
         "plan": "planning",
+        "stock": "stock",
         "serve": "serving",
         "predict-parquet": "distributing",
         "plan-parquet": "distributing",

@@ -1,11 +1,11 @@
 """Makes small faults in the product, one at a time, and counts those that the tests find.
 
-`python -m tests.mutants` copies the checkout to build/mutants, changes an operator, a constant or a
+`python .ci/mutants.py` copies the checkout to build/mutants, changes an operator, a constant or a
 condition there, or removes a statement, builds, and runs the tests of that folder until one fails.
 A mutant that lives is a hole in the tests or means the same as the code: only a reader can tell. A
 seed gives the same mutants while their lines stay, so runs before and after a change compare.
 
-    python -m tests.mutants --seed 1 --count 50 --results killed.txt csrc/rules csrc/search
+    python .ci/mutants.py --seed 1 --count 50 --results killed.txt csrc/rules csrc/search
 
 A mutant with a line in the file of results is not run again. A folder of tests runs if those before
 it found nothing, so a result names the first that did.
