@@ -142,9 +142,9 @@ def test_routes_are_counted_for_targets_that_all_engines_searched() -> None:
     lines = routes.markdown(TRIALS, {"n_best": 10}).splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ")]
     assert rows[0][1:4] == ["0.1 s of 2", "0.3 s of 2", "1 s of 2"]
-    assert [row[1:6] for row in rows[1:]] == [
-        ["1", "1", "2", "0.05 s", "24.4"],
-        ["0", "1", "1", "0.20 s", "8.3"],
+    assert [row[1:7] for row in rows[1:]] == [
+        ["1", "1", "2", "", "0.05 s", "24.4"],
+        ["0", "1", "1", "", "0.20 s", "8.3"],
     ]
     assert "\n| CTranslate2 int8 | 0 | 1 |  |" in routes.markdown(TRIALS[:4], {})  # had less time
     curves = ElementTree.fromstring(routes.picture(TRIALS)).iter()

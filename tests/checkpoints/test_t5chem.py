@@ -151,6 +151,7 @@ def test_error_names_unusable_folder(tmp_path: Path, message: str) -> None:
     if changed := UNUSABLE[message]:
         config = json.loads((tmp_path / "config.json").read_text())
         (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
+        (tmp_path / "generation_config.json").unlink()
     else:
         (tmp_path / "vocab.txt").unlink()
     refused(CheckpointError, message, read, tmp_path)

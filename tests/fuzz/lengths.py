@@ -28,6 +28,7 @@ _USES = ("match", "fullmatch", "search", "findall", "finditer", "sub", "split")
 _GIVEN = {
     "common.tables": "[*_KINDS.values(), *_TEXT_KINDS.values()]",
     "training.reactions": "[re.compile('(edge|bond)[ _-]?[0-9]+', re.IGNORECASE)]",
+    "model.foreign": "[*_FOREIGN]",
     "text.tokens": "_patterns(('Sn', '[Sn]'))",
     "checkpoints.opennmt": r"['decoder\\.(\\d+)\\.', _BIASES]",
     "checkpoints.names": "[rule for name in ('names.TORCH_LAYERS', 'opennmt._NAMES', "
