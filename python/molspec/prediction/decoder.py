@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -270,16 +269,17 @@ def _score(
             molecule = canonicalise(check_text(target).strip(" ."))
     found: list[Prediction] = []
     if molecule is not None:  # otherwise it has no other spelling
-        told = config.options.token_log_probs
         answers: dict[str, Prediction] = {}
         for width in _LISTED:
             options = PredictOptions(
-                n_best=width, canonical_queries=config.canonical_queries, token_log_probs=told
+                n_best=width,
+                canonical_queries=config.canonical_queries,
+                token_log_probs=config.options.token_log_probs,
             )
             listed = yield from _predict(query, model.decode_config(options), strategies)
             answers = {each.smiles: each for each in listed if each.finished} | answers
             found = [each for each in answers.values() if each.canonical == molecule]
-            if found and (width > 1 or math.exp(found[0].log_prob) >= 0.5):
+            if found and (width > 1 or found[0].probability >= 0.5):
                 break  # a spelling that is not listed is less probable
         else:
             found += yield from _rooted(query, molecule, config, strategies)
@@ -297,7 +297,7 @@ def _rooted(
     Of several molecules the likeliest beginnings are continued with each of the others.
     """
     reader, canonical = strategies.model.reader, bool(config.canonical_queries)
-    told = strategies.model.decode_config(PredictOptions(token_log_probs=True))
+    by_token = strategies.model.decode_config(PredictOptions(token_log_probs=True))
     parts = molecule.split(".")
     spellings = {part: rooted_spellings(part) for part in parts}
     begun = {"": parts}
@@ -312,7 +312,7 @@ def _rooted(
         if not sources:
             return ()
         is_whole = not any(rest.values())
-        lists = yield sources, strategies.forced(config if is_whole else told)
+        lists = yield sources, strategies.forced(config if is_whole else by_token)
         every = chain.from_iterable(lists)
         if is_whole:
             return tuple(every)
