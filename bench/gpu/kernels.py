@@ -37,7 +37,7 @@ def _profiled(
         model = place.model(checkpoint, "bfloat16", eager)
         for batch_size in (1,) if place.few or eager else (1, 32):
             queries = subject.queries(name, place.few, 2 if place.few else max(4, batch_size))
-            limits = {"batch_size": batch_size, **subject.limits(place.few)}
+            limits: dict[str, Any] = {"batch_size": batch_size, **subject.limits(place.few)}
             model.predict(queries, **limits, **options)  # captures the graphs
             kernels = _kernels(place, model, queries, {**limits, **options})
             row = {"model": name, **options, "batch_size": batch_size, "queries": len(queries)}

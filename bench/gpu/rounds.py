@@ -55,7 +55,7 @@ def device_rounds(place: Place, searches: dict[str, Options]) -> Iterator[Row]:
     for dtype in ("float32", "bfloat16"):
         model = place.model(_checkpoint(), dtype, eager=True)
         queries = tiny.QUERIES[: 3 if place.few else None]
-        limits = {"max_length": 5 if place.few else 24}
+        limits: dict[str, Any] = {"max_length": 5 if place.few else 24}
         for name, options in searches.items():
             with subject.rounds_on_host():
                 expected = model.predict(queries, batch_size=4, **limits, **options)

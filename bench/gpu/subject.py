@@ -6,6 +6,7 @@ import json
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from bench.campaigns.shapes import PAPERS_UNITS, widened
@@ -52,7 +53,7 @@ def queries(name: str, few: bool, count: int) -> list[str]:
     return [found[int(i * step) % len(found)] for i in range(count)]
 
 
-def limits(few: bool) -> dict[str, int]:
+def limits(few: bool) -> dict[str, Any]:
     """The options that keep a trial short."""
     return {"max_length": 5} if few else {}
 
