@@ -26,14 +26,7 @@ import machine
 from case import Measured, run, table
 
 #: The operators; each has a module of its name with a function `cases`.
-OPERATORS = (
-    "decoder_step",
-    "encode",
-    "propose",
-    "left_pad",
-    "expand_drafts",
-    "acceptance_length",
-)
+OPERATORS = ("decoder_step", "encode", "propose", "left_pad", "expand_drafts", "acceptance_length")
 
 
 def measure_operators(names: Sequence[str], rounds: int) -> Iterator[Measured]:

@@ -191,11 +191,7 @@ def comparisons(
                 continue
             requests = batches(scenario, subject.table)
             for dtype in flags.dtypes:
-                request = {
-                    "model": str(subject.folder),
-                    "dtype": dtype,
-                    "n_best": scenario.n_best,
-                }
+                request = {"model": str(subject.folder), "dtype": dtype, "n_best": scenario.n_best}
                 comparison = compare(builds, requests, flags.rounds, **request)
                 yield row(name, subject.shape, dtype, comparison), comparison
 

@@ -41,13 +41,7 @@ from molspec._native import Decoded
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import members
 from molspec.decoding import Scheduler, Source, source_request
-from molspec.drafting import (
-    AnyDrafter,
-    ModelDraft,
-    NoDraft,
-    TreeDraft,
-    WindowDrafts,
-)
+from molspec.drafting import AnyDrafter, ModelDraft, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.ops import set_num_threads
 from molspec.evaluation import PairTable
 from molspec.model.transformer import Transformer

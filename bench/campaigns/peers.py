@@ -160,11 +160,7 @@ def measure_first_answer(
 
 
 def _records(
-    name: str,
-    threads: int,
-    count: int,
-    replies: dict[tuple[str, str], list[Reply]],
-    origin: Origin,
+    name: str, threads: int, count: int, replies: dict[tuple[str, str], list[Reply]], origin: Origin
 ) -> list[Record]:
     base = replies[("molspec", "float32")][0].answers
     return [

@@ -75,10 +75,7 @@ class Predictor:
         self._model = load(model, device, dtype)
         self._config = self._model.decode_config(options)
         self._column = column
-        self._reading = {
-            "keep_salts": keep_salts,
-            "deuterium_as_hydrogen": deuterium_as_hydrogen,
-        }
+        self._reading = {"keep_salts": keep_salts, "deuterium_as_hydrogen": deuterium_as_hydrogen}
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows, each with its predictions, or its error. Raises ValueError as `check` does."""

@@ -33,8 +33,7 @@ class NewBeams(BeamSpec):
 
 
 @pytest.mark.parametrize(
-    ("kind", "later"),
-    list(zip(REQUIRED, (NewSequences, NewBeams), strict=True)),
+    ("kind", "later"), list(zip(REQUIRED, (NewSequences, NewBeams), strict=True))
 )
 def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
     cuda: Emulator, kind: type[GraphExecutor[Any]], later: type[Any]

@@ -21,10 +21,7 @@ def answers(queries: Iterable[Query], done: int = 0) -> Iterator[Answer]:
 
 
 def open_file(
-    folder: Path,
-    form: str = "csv",
-    settings: dict[str, Any] = SETTINGS,
-    overwrite: bool = False,
+    folder: Path, form: str = "csv", settings: dict[str, Any] = SETTINGS, overwrite: bool = False
 ) -> ResultFile:
     path = folder / f"out.{form}"
     return ResultFile(path, FORMATS[form], CONTEXT, settings, overwrite)

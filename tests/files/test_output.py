@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 
 from molspec.common import journal
-from molspec.files import (
-    FORMATS,
-    Answer,
-    Query,
-    ResultFile,
-    check_apart,
-    output,
-)
+from molspec.files import FORMATS, Answer, Query, ResultFile, check_apart, output
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
 from tests.refusals import refused
 

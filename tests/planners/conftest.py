@@ -13,8 +13,7 @@ STOCK = Path(__file__).parent / "stock.smi"
 #: Limit in expansions, so that a search is the same on every machine.
 EXPANSIONS = 12
 needs_syntheseus = pytest.mark.skipif(
-    find_spec("syntheseus") is None,
-    reason="Syntheseus is not installed: nox -s syntheseus has it",
+    find_spec("syntheseus") is None, reason="Syntheseus is not installed: nox -s syntheseus has it"
 )
 
 

@@ -10,12 +10,7 @@ from molspec.common.task import Task
 from molspec.files import FORMATS, Answer, OutputContext, Query, predict
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import (
-    ALL_DROPPED,
-    Prediction,
-    Result,
-    is_unchanged,
-)
+from molspec.prediction.results import ALL_DROPPED, Prediction, Result, is_unchanged
 from tests import tiny
 from tests.refusals import refused
 

@@ -58,8 +58,7 @@ def test_larger_batches_draft_only_more_probable_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"verification": "relaxed"}, {"samples": 3, "seed": 1, "verification": "rejection"}],
+    "options", [{"verification": "relaxed"}, {"samples": 3, "seed": 1, "verification": "rejection"}]
 )
 def test_a_batch_does_not_choose_drafts_that_decide_answers(options: dict[str, Any]) -> None:
     chosen = {

@@ -49,9 +49,7 @@ class Record:
 
 
 def markdown(
-    records: Sequence[Record],
-    scenarios: Sequence[str],
-    curves: Mapping[str, Mapping[int, str]],
+    records: Sequence[Record], scenarios: Sequence[str], curves: Mapping[str, Mapping[int, str]]
 ) -> str:
     """A summary of ratios, a table for each scenario and thread count, and one for each curve.
 

@@ -33,11 +33,7 @@ _SIZES = {
     "feed_forward": "d_feedforward",
     "activation": "activation",
 }
-_NAMES: Rules = (
-    (r"^source_embedding", "emb.weight"),
-    (r"^output\.", "token_fc."),
-    *TORCH_LAYERS,
-)
+_NAMES: Rules = ((r"^source_embedding", "emb.weight"), (r"^output\.", "token_fc."), *TORCH_LAYERS)
 
 
 def recognises(path: Path) -> bool:

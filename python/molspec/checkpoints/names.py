@@ -51,10 +51,7 @@ def unwrapped(state: Mapping[str, ValueT]) -> dict[str, ValueT]:
 
 
 def take(
-    state: Mapping[str, Any],
-    spec: ModelSpec,
-    rules: Rules,
-    absent: str | None = None,
+    state: Mapping[str, Any], spec: ModelSpec, rules: Rules, absent: str | None = None
 ) -> dict[str, torch.Tensor]:
     """Take the weights of `spec` from a state dict that names them by `rules`.
 

@@ -201,10 +201,7 @@ def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:
 
 
 def _merged(
-    spec: ModelSpec,
-    weights: Mapping[str, Tensor],
-    source: Sequence[str],
-    target: Sequence[str],
+    spec: ModelSpec, weights: Mapping[str, Tensor], source: Sequence[str], target: Sequence[str]
 ) -> tuple[ModelSpec, dict[str, Tensor], tuple[str, ...]]:
     """Merge a model's two vocabularies: the target's tokens, then those that only the source has.
 

@@ -24,10 +24,7 @@ class Items(Generic[ItemT]):
     error: BaseException | None = None
 
     def __init__(
-        self,
-        items: Iterable[ItemT],
-        ahead: int = 1,
-        arrived: Callable[[], object] = lambda: None,
+        self, items: Iterable[ItemT], ahead: int = 1, arrived: Callable[[], object] = lambda: None
     ) -> None:
         self._items, self._ahead, self._arrived = iter(items), ahead, arrived
         self._asked, self._is_closed, self._is_read = 0, False, False

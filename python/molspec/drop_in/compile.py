@@ -16,13 +16,7 @@ from molspec.drop_in.proving import prove
 from molspec.drop_in.recording import in_float64, widened
 from molspec.drop_in.stacks import PositionsError, Weights
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
-from molspec.engine.torch.adapters import (
-    adapt,
-    device_of,
-    evaluating,
-    is_hugging_face,
-    unwrapped,
-)
+from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face, unwrapped
 from molspec.engine.torch.generation import (
     generation_settings,
     longest_sequence,

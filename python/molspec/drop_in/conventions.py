@@ -17,16 +17,7 @@ from torch import Tensor
 from molspec.drop_in.norms import find_norms
 from molspec.drop_in.recording import Step
 from molspec.drop_in.rotation import Rotation, find_rotation
-from molspec.drop_in.stacks import (
-    TOLERANCE,
-    Layers,
-    Stack,
-    Sublayer,
-    Weights,
-    put,
-    record,
-    search,
-)
+from molspec.drop_in.stacks import TOLERANCE, Layers, Stack, Sublayer, Weights, put, record, search
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.model.positions import relative_biases, rotated, sinusoidal_positions
 from molspec.model.spec import ModelSpec

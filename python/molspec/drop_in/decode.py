@@ -31,13 +31,7 @@ from molspec.drop_in.token_ids import (
 from molspec.engine.devices import Engine
 from molspec.engine.ensemble import EnsembleEngine
 from molspec.engine.session import Session
-from molspec.engine.torch.adapters import (
-    adapt,
-    device_of,
-    evaluating,
-    is_hugging_face,
-    unwrapped,
-)
+from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face, unwrapped
 from molspec.engine.torch.generation import longest_sequence, warn_of_ids
 from molspec.engine.torch.module import ModuleSession
 from molspec.engine.torch.probing import probe

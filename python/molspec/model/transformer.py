@@ -339,12 +339,7 @@ def _hide(bias: Tensor, visible: Tensor) -> Tensor:
 
 
 def _explicit_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    visible: Tensor,
-    bias: Tensor | None,
-    dropout: float,
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, bias: Tensor | None, dropout: float
 ) -> Tensor:
     """`scaled_dot_product_attention` of a scaled query in single operations, to train on a CPU.
 

@@ -82,10 +82,7 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
             "type": "reaction",
             "smiles": f"{molecule}>>{'.'.join(step.reactants)}",  # as a retro step, like theirs
             "is_reaction": True,
-            "metadata": {
-                **asdict(step),
-                "policy_probability": math.exp(step.log_prob),
-            },
+            "metadata": {**asdict(step), "policy_probability": math.exp(step.log_prob)},
             "children": [_node(each, steps) for each in step.reactants],
         }
         node["children"] = [reaction]

@@ -48,8 +48,7 @@ class PlanBody(BaseModel):
         bool, Field(description="Ask the server's model of products about each step.")
     ] = False
     deuterium_as_hydrogen: Annotated[
-        bool,
-        Field(description="Read deuterium as hydrogen if the model lacks it; answers say so."),
+        bool, Field(description="Read deuterium as hydrogen if the model lacks it; answers say so.")
     ] = False
 
 

@@ -79,8 +79,7 @@ class PredictBody(_Options):
         bool, Field(description="Decode salts unchanged; otherwise retro removes counter-ions.")
     ] = False
     deuterium_as_hydrogen: Annotated[
-        bool,
-        Field(description="Read deuterium as hydrogen if the model lacks it; answers say so."),
+        bool, Field(description="Read deuterium as hydrogen if the model lacks it; answers say so.")
     ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")

@@ -51,12 +51,7 @@ def make_router(service: Service) -> APIRouter:
             given = body.model_dump(include={*OPTION_NAMES}, exclude_unset=True)
             config = service.config(worker, body.raw, **given)
         prepared = await service.prepared(
-            request,
-            worker,
-            body.queries,
-            body.keep_salts,
-            body.seconds,
-            body.deuterium_as_hydrogen,
+            request, worker, body.queries, body.keep_salts, body.seconds, body.deuterium_as_hydrogen
         )
         decoded = [each.decoded for each in prepared]
         answers = service.submit(request, worker, decoded, config, seconds=body.seconds)

@@ -15,13 +15,7 @@ from rdkit import Chem, rdBase
 
 from molspec.text.bounds import too_large, too_long
 from molspec.text.molecules import is_metal, read_smiles, write_smiles
-from molspec.text.tokens import (
-    has_dative_bond,
-    is_text,
-    plain_smiles,
-    reaction_sides,
-    tokenize,
-)
+from molspec.text.tokens import has_dative_bond, is_text, plain_smiles, reaction_sides, tokenize
 
 #: Separates reactants and reagents, for models that distinguish them.
 _ARROW = ">"

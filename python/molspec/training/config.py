@@ -40,15 +40,11 @@ class PrepareOptions:
     )
     reaction_column: str | None = setting(None, "Column of reaction SMILES; found if not given.")
     validation_share: float = setting(
-        0.05,
-        "Share of the products set aside if no validation files are given.",
-        above=0,
+        0.05, "Share of the products set aside if no validation files are given.", above=0
     )
     max_tokens: int = setting(400, "Maximum tokens of a source or target.")
     min_token_count: int = setting(
-        1,
-        "Drop pairs with rarer tokens.",
-        more="Only if the vocabulary is made from the pairs.",
+        1, "Drop pairs with rarer tokens.", more="Only if the vocabulary is made from the pairs."
     )
     seed: int = setting(0, "Seed of the random variants.", least=0)
     workers: int = setting(
@@ -90,9 +86,7 @@ class StepConfig:
         group=_STEPS,
     )
     optimizer: OptimizerName = setting(
-        "muon",
-        "muon or adamw, for the layers' matrices; other weights use AdamW.",
-        group=_STEPS,
+        "muon", "muon or adamw, for the layers' matrices; other weights use AdamW.", group=_STEPS
     )
     weight_decay: float = setting(0.01, "Weight decay of matrices.", group=_STEPS)
     gradient_norm: float = setting(

@@ -49,10 +49,7 @@ class Stages:
         self._settings = settings
 
     def stage(
-        self,
-        name: str,
-        items: Iterable[_Item],
-        work: Callable[[Iterator[_Item]], Iterable[Any]],
+        self, name: str, items: Iterable[_Item], work: Callable[[Iterator[_Item]], Iterable[Any]]
     ) -> Iterator[tuple[_Item, Any]]:
         """Yield each item with its result, a JSON value: first the recorded ones, then new ones.
 

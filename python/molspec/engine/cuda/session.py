@@ -12,13 +12,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LIMITS, BeamSpec, GuessModel, SearchSpec, Step
-from molspec.engine.cuda.caches import (
-    FEWEST_NODES,
-    MOST_REPLAYED,
-    MOST_ROWS,
-    Caches,
-    power_of_two,
-)
+from molspec.engine.cuda.caches import FEWEST_NODES, MOST_REPLAYED, MOST_ROWS, Caches, power_of_two
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.packing import BLOCK_POSITIONS

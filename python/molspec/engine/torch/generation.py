@@ -24,11 +24,7 @@ _PROCESSORS: dict[str, tuple[object, ...]] = {
 }
 
 #: The settings that name the special ids of `decode`.
-_IDS = {
-    "bos_id": "decoder_start_token_id",
-    "eos_id": "eos_token_id",
-    "pad_id": "pad_token_id",
-}
+_IDS = {"bos_id": "decoder_start_token_id", "eos_id": "eos_token_id", "pad_id": "pad_token_id"}
 
 
 def generation_settings(model: Any) -> Mapping[str, Any]:

@@ -21,17 +21,8 @@ from molspec._native import RowsCall
 from molspec.engine.packing import BLOCK_POSITIONS
 from molspec.engine.torch.adapters import device_of
 from molspec.engine.torch.agreement import change, coarsest, rounding
-from molspec.engine.torch.generation import (
-    generation_settings,
-    warn_of_processors,
-)
-from molspec.engine.torch.module import (
-    Memories,
-    RowsSession,
-    check_logits,
-    on_device,
-    pad_right,
-)
+from molspec.engine.torch.generation import generation_settings, warn_of_processors
+from molspec.engine.torch.module import Memories, RowsSession, check_logits, on_device, pad_right
 
 #: Models whose cache has been tested.
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -150,11 +141,7 @@ class HuggingFaceSession(RowsSession):
         return logits[rows, columns]
 
     def _decode(
-        self,
-        target_ids: Tensor,
-        memory: Tensor,
-        visible: Tensor,
-        cache: EncoderDecoderCache | None,
+        self, target_ids: Tensor, memory: Tensor, visible: Tensor, cache: EncoderDecoderCache | None
     ) -> Tensor:
         """Logits [row, column, vocab] after target ids, which join the cache if there is one."""
         logits: Tensor = self._model(

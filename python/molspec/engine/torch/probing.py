@@ -55,10 +55,7 @@ _known = weakref.WeakKeyDictionary()
 
 
 def probe(
-    parts: Sequence[Any],
-    model: EncoderDecoder,
-    sequences: Sequence[Sequence[int]],
-    max_length: int,
+    parts: Sequence[Any], model: EncoderDecoder, sequences: Sequence[Sequence[int]], max_length: int
 ) -> Probed:
     """Test a model in a few calls for the ids and lengths of a decode.
 
