@@ -60,7 +60,7 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
     sizes: GreedySizes
     spec_type = SequenceSpec
     settings = frozenset({"max_length", "drafter"})
-    #: In which a tree grows; later ones cost more than they save (docs/benchmarks/engine.md).
+    #: In which a tree grows; later ones cost more than they save (decision 76).
     MAX_TURNS: ClassVar = 3
 
     @staticmethod
