@@ -42,7 +42,8 @@ void CachedPaths::request(const std::vector<Path>& paths, const std::vector<int3
     state.row = paths[i].row;
     state.count = counts[i];
     state.begin = token_ids.size();
-    state.sampler = paths[i].sampler;
+    state.sequence.rule = drafting_rule(paths[i].sampler, model_->roles().special(), trees_[i]);
+    if (paths[i].sampler) state.sequence.sampler = paths[i].sampler->of_drafter();
     state.sequence.live = counts[i] > 0;
     state.sequence.token_ids = token_ids;
     state.sequence.log_prob = paths[i].log_prob;

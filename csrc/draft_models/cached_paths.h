@@ -6,10 +6,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "search/rejection.h"
 #include "search/sequence.h"
 
 namespace molspec {
@@ -53,15 +51,8 @@ class CachedPaths {
     int32_t row = 0, count = 0;  // tokens to draft
     size_t begin = 0;            // tokens of the requested path
     std::vector<int32_t> pending;
-    std::optional<Sampler> sampler;
-    DraftTree drafts;                 // drafts after the path in this round
     int32_t last = DraftTree::kRoot;  // of the tree's chain
   };
-  // Chooses the tokens after a path; `tree` gets the distributions that a sampler needs.
-  Chooser chooser_of(const PathState& state, DraftTree& tree) const {
-    const Sampler* sampler = state.sampler ? &*state.sampler : nullptr;
-    return {sampler, state.drafts, &model_->roles().special(), &tree};
-  }
   Query& query(const PathState& state) { return rows_[state.row]; }
   // Stages the nodes of a live path that are not evaluated yet, its last node, and `drafts`, at
   // most as many tokens as are requested.

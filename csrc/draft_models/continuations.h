@@ -39,26 +39,26 @@ class Continuations : public CachedPaths {
   std::vector<Path> paths() const {
     std::vector<Path> out;
     for (const PathState& state : states_) {
-      if (!state.sequence.live || drafters_[state.row]) continue;
-      out.push_back({state.row, state.sequence.token_ids, state.sequence.log_prob});
-      if (state.sampler) out.back().sampler = state.sampler->of_drafter();
+      const Sequence& sequence = state.sequence;
+      if (sequence.live && !drafters_[state.row])
+        out.push_back(
+            {state.row, sequence.token_ids, sequence.log_prob, TokenTree::kNone, sequence.sampler});
     }
     return out;
   }
   void plan(const std::vector<AdmittedTree>& proposed) {
-    std::vector<DraftTree> trees = trees_of_paths(proposed, paths().size(), model_->roles());
-    auto next = trees.begin();
-    for (PathState& state : states_) {
-      if (!state.sequence.live) continue;
-      if (Drafter* drafter = drafters_[state.row].get()) {
-        drafter->propose(state.sequence.token_ids, state.drafts);
-      } else {
-        state.drafts = std::move(*next++);
-      }
-    }
-    tree_.clear_staged();
+    std::vector<DraftTree*> waiting;
     for (PathState& state : states_)
-      if (state.sequence.live) stage(state, state.drafts);
+      if (state.sequence.live && !drafters_[state.row]) waiting.push_back(&state.sequence.drafts);
+    fill(waiting, proposed, model_->roles());
+    tree_.clear_staged();
+    for (PathState& state : states_) {
+      Sequence& sequence = state.sequence;
+      if (!sequence.live) continue;
+      if (Drafter* drafter = drafters_[state.row].get())
+        drafter->propose(sequence.token_ids, sequence.drafts);
+      stage(state, sequence.drafts);
+    }
   }
   // Reads log_probs [staged node, vocab_size]. Returns whether all are done. A tree is a chain with
   // other likely tokens beside it.
@@ -70,11 +70,7 @@ class Continuations : public CachedPaths {
     for (size_t i = 0; i < states_.size(); ++i) {
       PathState& state = states_[i];
       if (!state.sequence.live) continue;
-      Chooser chooser = chooser_of(state, trees_[i]);
-      const auto choose = [&](const Sequence& sequence, const float* row) {
-        return chooser.at(row, vocab_size, sequence.token_ids.size());
-      };
-      verify(state.sequence, rows, model_->roles().special().eos, state.count, choose);
+      verify(state.sequence, rows, model_->roles().special().eos, state.count);
       if (state.sequence.live) state.sequence.grow(query(state).nodes);
       note(state, trees_[i], rows);
       done &= !state.sequence.live;

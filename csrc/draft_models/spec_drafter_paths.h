@@ -51,7 +51,7 @@ class SpecDrafterPaths : public CachedPaths {
         places_.push_back(rows.after(node));
         node = tree_.child(node, special.pad);
       }
-      if (state.sampler) {
+      if (state.sequence.sampler) {
         draw(state, vocab_size, trees_[i]);
       } else {
         place_trees_.draft(places_, vocab_size, special, trees_[i]);
@@ -64,11 +64,11 @@ class SpecDrafterPaths : public CachedPaths {
  private:
   void draw(const PathState& state, int32_t vocab_size, DraftTree& tree) const {
     const SpecialIds& special = model_->roles().special();
-    Chooser chooser = chooser_of(state, tree);
+    const Sequence& sequence = state.sequence;
     int32_t last = DraftTree::kRoot;
-    size_t length = state.begin;
+    auto length = static_cast<uint32_t>(state.begin);
     for (const float* row : places_) {
-      const Drawn drawn = chooser.at(row, vocab_size, length++);
+      const Drawn drawn = sequence.rule({row, vocab_size, length++, sequence, sequence.node});
       if (!(drawn.log_prob == drawn.log_prob) || special.holds(drawn.token_id)) return;
       last = tree.add(drawn.token_id, last, tree.log_prob(last) + std::min(drawn.log_prob, 0.0F));
     }

@@ -79,15 +79,15 @@ AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
     drawn_from.assign(proposed.drawn_from.begin(), proposed.drawn_from.begin() + rows);
 }
 
-std::vector<DraftTree> trees_of_paths(const std::vector<AdmittedTree>& proposed, size_t path_count,
-                                      const TokenRoles& roles) {
-  if (proposed.size() != path_count)
-    throw_invalid("proposed has ", proposed.size(), " trees: expected ", path_count,
+void fill(const std::vector<DraftTree*>& waiting, const std::vector<AdmittedTree>& proposed,
+          const TokenRoles& roles) {
+  if (proposed.size() != waiting.size())
+    throw_invalid("proposed has ", proposed.size(), " trees: expected ", waiting.size(),
                   ", one a path");
   for (const AdmittedTree& tree : proposed)
     if (tree.vocab_size != roles.vocab_size() || !(tree.special == roles.special()))
       throw_invalid("a proposed tree was admitted for another vocabulary");
-  return {proposed.begin(), proposed.end()};
+  for (size_t i = 0; i < waiting.size(); ++i) *waiting[i] = proposed[i];
 }
 
 }  // namespace molspec

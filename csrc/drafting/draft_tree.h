@@ -63,10 +63,10 @@ struct AdmittedTree : DraftTree {
   SpecialIds special;
 };
 
-// A tree for each path. Throws std::invalid_argument for another number of trees and for a tree
-// of another vocabulary.
-std::vector<DraftTree> trees_of_paths(const std::vector<AdmittedTree>& proposed, size_t path_count,
-                                      const TokenRoles& roles);
+// Copies trees to those that wait for them, in their order. Throws std::invalid_argument for
+// another number of trees and for a tree of another vocabulary, before it changes any.
+void fill(const std::vector<DraftTree*>& waiting, const std::vector<AdmittedTree>& proposed,
+          const TokenRoles& roles);
 
 struct TreeOptions {
   int node_budget;

@@ -21,7 +21,7 @@
 #include <cstdint>
 
 #include "common/anywhere.h"
-#include "rules/argmax.h"
+#include "rules/accept.h"
 #include "rules/candidate.h"
 
 namespace molspec {

@@ -68,24 +68,24 @@ void Batch::free(int32_t index) {
 
 std::vector<Path> Batch::paths() const {
   std::vector<Path> paths;
-  for (const Query& query : rows_)
-    if (query.live) query.search->paths(paths);
+  for (const Query& query : rows_) {
+    if (!query.live) continue;
+    for (const Head* head : query.search->waiting()) paths.push_back(query.search->path(*head));
+  }
   return paths;
 }
 
 void Batch::plan(const std::vector<AdmittedTree>& proposed) {
-  const std::vector<Path> waiting = paths();
-  proposed_ = trees_of_paths(proposed, waiting.size(), model_->roles());
+  std::vector<DraftTree*> waiting;
+  for (const Query& query : rows_) {
+    if (!query.live) continue;
+    for (Head* head : query.search->waiting()) waiting.push_back(&head->drafts);
+  }
+  fill(waiting, proposed, model_->roles());
   tree_.clear_staged();
   ledger_.step();
-  auto path = waiting.begin();
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    if (!rows_[i].live) continue;
-    const auto first = path;
-    while (path != waiting.end() && path->row == static_cast<int32_t>(i)) ++path;
-    const auto count = static_cast<size_t>(path - first);
-    rows_[i].search->plan({proposed_.begin() + (first - waiting.begin()), count});
-  }
+  for (const Query& query : rows_)
+    if (query.live) query.search->plan();
 }
 
 std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) {

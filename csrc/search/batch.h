@@ -63,7 +63,6 @@ class Batch {
   BeamNotes notes_;
   DraftLedger ledger_;
   std::vector<Query> rows_;
-  std::vector<DraftTree> proposed_;         // the searches hold pointers into it until they advance
   std::vector<std::vector<float>> stored_;  // log-probs after evaluated nodes, by slot
   std::vector<float> changed_;              // scratch
   int32_t live_count_ = 0;

@@ -27,7 +27,9 @@ class BeamSearch::Stepper {
 };
 
 BeamSearch::BeamSearch(const BeamSpec& spec, const Row& row)
-    : Search(row), spec_(spec), guess_(*row_.guess) {
+    : Search(row, spec, spec.proposed ? DrafterOptions(ExternalOptions()) : NoDraftOptions()),
+      spec_(spec),
+      guess_(*row_.guess) {
   lists_.fit(spec.beam_size);
 }
 
@@ -35,34 +37,34 @@ void BeamSearch::begin(const std::vector<int32_t>& source_ids) {
   if (spec_.drafts()) guess_.restart(source_ids);
   lists_.finished_count = 0;
   lists_.count = 1;
-  lists_.beam.front() = first_entry(root_, prefix_length());
+  lists_.beam.front() = {0, root_, prefix_length(), 0, 1, kNoToken, -1};
   for (int32_t node = root_; node != TokenTree::kNone; node = row_.tree->parent(node))
     row_.notes->begin(node);
 }
 
 // --------------------------------------------------------------------------------------- stage
 
-void BeamSearch::paths(std::vector<Path>& out) const {
-  if (!spec_.proposed) return;
-  for (int32_t rank = 0; rank < lists_.count; ++rank) {
+void BeamSearch::heads(std::vector<Head*>& out) {
+  waiting_.clear();
+  for (int32_t rank = 0; rank < lists_.count && spec_.proposed; ++rank) {
     const BeamEntry& entry = lists_.beam[rank];
-    if (entry.continues(spec_.max_length)) out.push_back(path(entry.node, entry.log_prob));
+    if (entry.continues(spec_.max_length)) waiting_.push_back({entry.node, entry.log_prob});
   }
+  for (Head& head : waiting_) out.push_back(&head);
 }
 
-int32_t BeamSearch::stage(std::span<const DraftTree> proposed) {
+int32_t BeamSearch::stage() {
   std::vector<int32_t>& planned = row_.notes->planned;
   planned.clear();
   round_ += spec_.proposed;
-  auto drafts = proposed.begin();
   for (int32_t rank = 0; rank < lists_.count; ++rank) {
     const BeamEntry& entry = lists_.beam[rank];
-    if (entry.finished) continue;
-    Note& last = note(entry.node);
-    if (!last.evaluated) planned.push_back(entry.node);
-    if (!spec_.proposed || !entry.continues(spec_.max_length)) continue;
+    if (!entry.finished && !note(entry.node).evaluated) planned.push_back(entry.node);
+  }
+  for (const Head& head : waiting_) {
+    Note& last = note(head.node);
     last.proposed = round_;
-    last.drafts = &*drafts++;
+    last.drafts = &head.drafts;
     last.draft = DraftTree::kRoot;
   }
   const size_t needed = planned.size();

@@ -24,6 +24,8 @@
 
 namespace molspec {
 
+using Beam = std::vector<BeamEntry>;  // by rank
+
 // rules/beam.h: the lists of a query.
 struct BeamLists {
   Beam beam, next, finished;
@@ -75,14 +77,13 @@ class BeamSearch final : public Search {
  public:
   BeamSearch(const BeamSpec& spec, const Row& row);
 
-  void paths(std::vector<Path>& out) const override;
-
  private:
   using Note = BeamNotes::Note;
   class Stepper;
 
   void begin(const std::vector<int32_t>& source_ids) override;
-  int32_t stage(std::span<const DraftTree> proposed) override;
+  void heads(std::vector<Head*>& out) override;
+  int32_t stage() override;
   bool accept(const StepLogProbs& log_probs) override;
   void set_log_prob(double log_prob) override { lists_.beam.front().log_prob = log_prob; }
 
@@ -110,6 +111,7 @@ class BeamSearch final : public Search {
   BeamSpec spec_;
   BeamLists lists_;
   Guess guess_;
+  std::vector<Head> waiting_;    // the hypotheses that an external drafter extends
   std::vector<int32_t> staged_;  // slots
   int64_t round_ = 1;            // of guesses; it only advances with an external drafter
 };

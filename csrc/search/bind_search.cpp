@@ -142,8 +142,8 @@ void bind_sampling(py::module_& module) {
 template <typename Spec, typename... Fields>
 auto bind_spec(py::module_& module, const char* name, Fields... fields) {
   return bind_fields(py::class_<Spec>(module, name), REQUIRED(Settings, max_length),
-                     OPTIONAL(Settings, min_length), OPTIONAL(Settings, token_log_probs),
-                     fields...);
+                     OPTIONAL(Settings, min_length), OPTIONAL(Settings, token_log_probs), fields...)
+      .def_property_readonly("external", [](const Spec& spec) { return spec.external(); });
 }
 
 // The same, with the options of every beam search between them.
@@ -158,6 +158,9 @@ auto bind_list_spec(py::module_& module, const char* name, Fields... fields) {
 }
 
 void bind_specs(py::module_& module) {
+  bind_value(py::class_<Argmax>(module, "Argmax")
+                 .def(py::init<>())
+                 .def("__repr__", [](const Argmax& /*rule*/) { return "Argmax()"; }));
   bind_fields(py::class_<Relaxed>(module, "Relaxed"), REQUIRED(Relaxed, beta),
               REQUIRED(Relaxed, tau), REQUIRED(Relaxed, judged_by_drafter));
   bind_spec<SequenceSpec>(module, "SequenceSpec", REQUIRED(SequenceSpec, drafter),

@@ -1,5 +1,5 @@
-// Forced decoding: greedy decoding whose tokens are given, with the targets as its drafts, so one
-// decoder pass computes the log-probs of all of them.
+// Forced decoding: given targets are the drafts, and all of them are accepted, so one decoder pass
+// computes the log-probs of all targets.
 
 #include <limits>
 #include <utility>
@@ -12,56 +12,62 @@ namespace {
 
 class ForcedSearch final : public Search {
  public:
-  ForcedSearch(const ForcedSpec& spec, const Row& row) : Search(row), spec_(spec) {}
+  ForcedSearch(const ForcedSpec& spec, const Row& row)
+      : Search(row, spec, NoDraftOptions()), spec_(spec) {}
 
  private:
   // Takes the targets in place of a source, with EOS between them.
   void begin(const std::vector<int32_t>& target_ids) override {
-    targets_.assign(1, {});
+    impossible_ = false;
+    targets_.clear();
+    add();
     for (const int32_t token_id : target_ids) {
+      DraftTree& target = targets_.back().drafts;
       if (token_id == row_.eos())
-        targets_.emplace_back();
+        add();
       else
-        targets_.back().add(token_id, targets_.back().size() - 1, 0);
+        target.add(token_id, target.size() - 1, 0);
     }
-    for (const DraftTree& target : targets_)
-      if (target.size() >= spec_.max_length)
-        throw_invalid("target has ", target.size() + 1,
+    for (const Sequence& target : targets_)
+      if (target.drafts.size() >= spec_.max_length)
+        throw_invalid("target has ", target.drafts.size() + 1,
                       " tokens, EOS counted: expected at most max_length ", spec_.max_length);
   }
-
-  int32_t stage(std::span<const DraftTree> /*proposed*/) override {
-    nodes_.stage(root_);
-    for (const DraftTree& target : targets_) nodes_.stage(root_, target, spec_.max_length, placed_);
-    return 0;
+  void add() {
+    Sequence& target = targets_.emplace_back();
+    target.node = root_;
+    target.rule = [this](const Fork& fork) { return given(fork); };
+  }
+  // Takes the drafts, whatever the model says, then EOS.
+  Drawn given(const Fork& fork) {
+    const DraftTree& target = fork.head.drafts;
+    const auto at = static_cast<int32_t>(fork.length);
+    const int32_t token_id = at < target.size() ? target.token_ids[at] : row_.eos();
+    impossible_ |= fork.log_probs[token_id] == -std::numeric_limits<float>::infinity();
+    return {token_id, fork.log_probs[token_id]};
   }
 
+  void heads(std::vector<Head*>& out) override {
+    for (Sequence& target : targets_) out.push_back(&target);
+  }
+  void draft(Head& /*head*/) override {}  // they are given
+
   bool accept(const StepLogProbs& log_probs) override {
-    bool impossible = false;
-    for (const DraftTree& target : targets_) {
-      const auto given = [&](const Sequence& at, const float* row) {
-        const int32_t place = at.token_count;
-        const int32_t token_id = place < target.size() ? target.token_ids[place] : row_.eos();
-        impossible |= row[token_id] == -std::numeric_limits<float>::infinity();
-        return Drawn{token_id, row[token_id]};
-      };
-      Sequence sequence;
-      sequence.node = root_;
-      verify(sequence, log_probs, row_.eos(), spec_.max_length, given);
-      decoded_.statistics.emitted_tokens += sequence.emitted_tokens;
-      if (sequence.finished)
+    decoded_.statistics.drafted_tokens = 0;  // they were given
+    for (Sequence& target : targets_) {
+      verify(target, log_probs, row_.eos(), spec_.max_length);
+      decoded_.statistics.emitted_tokens += target.emitted_tokens;
+      if (target.finished)
         decoded_.hypotheses.push_back(
-            {std::move(sequence.token_ids), sequence.log_prob, true, sequence.node});
+            {std::move(target.token_ids), target.log_prob, true, target.node});
     }
-    if (decoded_.hypotheses.empty()) decoded_.error = impossible ? kImpossibleTarget : kNoNumbers;
+    if (decoded_.hypotheses.empty()) decoded_.error = impossible_ ? kImpossibleTarget : kNoNumbers;
     return true;
   }
 
-  void set_log_prob(double /*log_prob*/) override {}  // a given target has no prefix
-
   ForcedSpec spec_;
-  std::vector<DraftTree> targets_;  // chains
-  std::vector<int32_t> placed_;     // scratch
+  std::vector<Sequence> targets_;
+  bool impossible_ = false;  // the model gives a token no probability
 };
 
 }  // namespace

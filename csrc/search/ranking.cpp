@@ -77,15 +77,4 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
   if (!out.empty() && !std::isfinite(out.front().log_prob)) out.clear();
 }
 
-std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best) {
-  std::vector<Hypothesis> hypotheses;
-  for (size_t i = 0; i < std::min(beam.size(), static_cast<size_t>(n_best)); ++i) {
-    const int32_t node = beam[i].node;
-    const bool finished = beam[i].finished != 0;
-    const int32_t slot = finished ? node : tree.parent(node);
-    hypotheses.push_back({tree.path(node), beam[i].log_prob, finished, slot});
-  }
-  return hypotheses;
-}
-
 }  // namespace molspec

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,13 +11,6 @@
 #include "search/search.h"
 
 namespace molspec {
-
-using Beam = std::vector<BeamEntry>;  // by rank
-
-// The first hypothesis of a query.
-inline BeamEntry first_entry(int32_t node, int32_t length) {
-  return {0, node, length, 0, 1, kNoToken, -1};
-}
 
 // The divisor of the log-prob of `length` tokens: length^length_penalty.
 double length_norm(int32_t length, double length_penalty);
@@ -28,7 +22,18 @@ double beam_score(double log_prob, int32_t length, double length_penalty);
 void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
                  std::vector<Candidate>& out);
 
-// The first n_best hypotheses of a beam, with their tokens.
-std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const Beam& beam, int32_t n_best);
+// The first n_best entries of a beam, with their tokens.
+template <typename Entry>
+std::vector<Hypothesis> ranked_hypotheses(const TokenTree& tree, const std::vector<Entry>& beam,
+                                          int32_t n_best) {
+  std::vector<Hypothesis> hypotheses;
+  for (size_t i = 0; i < std::min(beam.size(), static_cast<size_t>(n_best)); ++i) {
+    const int32_t node = beam[i].node;
+    const bool finished = beam[i].finished != 0;
+    const int32_t slot = finished ? node : tree.parent(node);
+    hypotheses.push_back({tree.path(node), beam[i].log_prob, finished, slot});
+  }
+  return hypotheses;
+}
 
 }  // namespace molspec

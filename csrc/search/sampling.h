@@ -18,7 +18,7 @@ struct Sampling {
   std::optional<int32_t> top_k;  // only the top_k likeliest tokens
   std::optional<double> top_p;   // only the fewest likeliest tokens that reach this probability
   uint64_t seed = 0;
-  bool rejection = false;  // decides on drafts (rejection.h), not the noise
+  bool rejection = false;  // decides on drafts (rule.cpp), not the noise
 
   bool operator==(const Sampling&) const = default;
   // Throws std::invalid_argument, naming the option, if a value is invalid.
@@ -34,7 +34,8 @@ struct Tempered {
 
 struct Drawn {
   int32_t token_id;
-  float log_prob;  // the model's; NaN if its log-probs are not numbers
+  float log_prob;          // the model's; NaN if its log-probs are not numbers
+  bool tolerated = false;  // it is not the argmax, but a draft nearly as probable
 };
 
 // The argmax of a row of log-probs, the lowest id among equals.

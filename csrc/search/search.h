@@ -1,11 +1,11 @@
 // A search: how one query is decoded. Batch (batch.h) runs the searches of many together.
 //
-// A round is plan() -> one decoder_step over the staged nodes -> advance(). If an external drafter
-// drafts, paths() gives the hypotheses to extend, and plan() takes a tree for each.
+// A round is plan() -> one decoder_step over the staged nodes -> advance(). The live hypotheses are
+// the *heads*; plan() drafts after each, and stages heads and drafts. An external drafter fills the
+// drafts before.
 
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,7 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "drafting/draft_tree.h"
+#include "drafting/drafter.h"
+#include "search/head.h"
 #include "search/query_nodes.h"
 #include "search/spec.h"
 
@@ -57,7 +58,7 @@ struct Decoded {
   std::string error;  // why there are no hypotheses; otherwise empty
 };
 
-// A live hypothesis that a drafter may extend.
+// A head as an external drafter gets it.
 struct Path {
   int32_t row;
   std::vector<int32_t> token_ids;  // after BOS
@@ -115,7 +116,11 @@ class StepLogProbs {
 
 class Search {
  public:
-  explicit Search(const Row& row) : row_(row), nodes_(row.tree, row.index) {}
+  Search(const Row& row, const Settings& settings, const DrafterOptions& drafter)
+      : row_(row),
+        nodes_(row.tree, row.index),
+        drafter_(make_drafter(drafter, row.guess)),
+        max_length_(settings.max_length) {}
   virtual ~Search() = default;
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -124,82 +129,53 @@ class Search {
   // identifies the query, for samples. Its answers begin with `prefix`. May be called again. Throws
   // std::invalid_argument for ids outside the vocabulary.
   void start(const std::vector<int32_t>& source_ids, uint64_t query_key,
-             const std::vector<int32_t>& prefix) {
-    row_.guess->roles().check_tokens(source_ids);
-    query_key_ = query_key;
-    prefix_ = prefix;
-    prefix_log_prob_ = 0;
-    decoded_ = {};
-    decoded_.row = row_.index;
-    before_root_.clear();
-    root_ = nodes_.begin(row_.guess->roles().special().bos);
-    for (const int32_t token_id : prefix) {
-      before_root_.push_back(root_);
-      root_ = nodes_.add(root_, token_id);
-    }
-    begin(source_ids);
+             const std::vector<int32_t>& prefix);
+  // The heads whose drafts come from an external drafter, and one as the drafter gets it.
+  std::span<Head* const> waiting() const {
+    return drafter_ ? std::span<Head* const>() : std::span(heads_);
   }
-  // Appends the hypotheses that wait for drafts of an external drafter.
-  virtual void paths(std::vector<Path>& /*out*/) const {}
-  // Stages the nodes of the next step. `proposed` has a tree for each path of paths(); it must stay
-  // until advance().
-  void plan(std::span<const DraftTree> proposed) {
-    const size_t before = row_.tree->staged().size();
-    // In the first round the prefix takes no pass of its own.
-    for (const int32_t node : before_root_) nodes_.stage(node);
-    SearchStatistics& counts = decoded_.statistics;
-    counts.drafted_tokens += stage(proposed);
-    counts.nodes += static_cast<int64_t>(row_.tree->staged().size() - before);
-    ++counts.steps;
-  }
+  Path path(const Head& head) const;
+  // Stages the nodes of the next step: the heads, and drafts after them.
+  void plan();
   // Reads the log-probs of the step. Returns whether the query is done.
-  bool advance(const StepLogProbs& log_probs) {
-    if (!before_root_.empty()) {
-      for (size_t i = 0; i < prefix_.size(); ++i)
-        prefix_log_prob_ += static_cast<double>(log_probs.after(before_root_[i])[prefix_[i]]);
-      before_root_.clear();
-      if (!std::isfinite(prefix_log_prob_)) {
-        decoded_.error = std::isnan(prefix_log_prob_) ? kNoNumbers : kImpossiblePrefix;
-        return true;
-      }
-      set_log_prob(prefix_log_prob_);
-    }
-    return accept(log_probs);
-  }
-  Decoded take() {
-    for (Hypothesis& each : decoded_.hypotheses)
-      if (!prefix_.empty()) each.prefix_log_prob = prefix_log_prob_;
-    return std::move(decoded_);
-  }
+  bool advance(const StepLogProbs& log_probs);
+  Decoded take();
 
  protected:
   int32_t prefix_length() const { return static_cast<int32_t>(prefix_.size()); }
-  // The path to a node.
-  Path path(int32_t node, double log_prob) const {
-    return {row_.index, row_.tree->path(node), log_prob, newest(node)};
-  }
-  // The evaluated node whose log-probs chose a node, or kNone.
-  int32_t newest(int32_t node) const {
-    return before_root_.empty() ? row_.tree->parent(node) : TokenTree::kNone;
-  }
 
   Row row_;
   QueryNodes nodes_;
+  DraftLedger* ledger_ = nullptr;  // null if drafts need not pay
+  std::vector<Head*> heads_;
   Decoded decoded_;
   uint64_t query_key_ = 0;
-  std::vector<int32_t> prefix_;       // tokens
-  int32_t root_ = TokenTree::kNone;   // the node of the last of them, or of BOS
-  std::vector<int32_t> before_root_;  // nodes; none once they are evaluated
-  double prefix_log_prob_ = 0;        // of the prefix, once they are evaluated
+  std::vector<int32_t> prefix_;      // tokens
+  int32_t root_ = TokenTree::kNone;  // the node of the last of them, or of BOS
 
  private:
-  // The parts of start(), plan() and advance() that differ between searches.
   virtual void begin(const std::vector<int32_t>& source_ids) = 0;
-  // Returns the number of drafted nodes.
-  virtual int32_t stage(std::span<const DraftTree> proposed) = 0;
+  // Appends the live hypotheses. They stay where they are until the end of accept().
+  virtual void heads(std::vector<Head*>& out) = 0;
   virtual bool accept(const StepLogProbs& log_probs) = 0;
+  // The parts of plan(), for searches that have their own. stage() returns the number of drafted
+  // nodes.
+  virtual int32_t stage();
+  virtual void draft(Head& head);
   // Sets the log-prob of the hypotheses that begin with the root.
-  virtual void set_log_prob(double log_prob) = 0;
+  virtual void set_log_prob(double log_prob) {
+    for (Head* head : heads_) head->log_prob = log_prob;
+  }
+
+  void find_heads() {
+    heads_.clear();
+    heads(heads_);
+  }
+
+  std::unique_ptr<Drafter> drafter_;  // null if an external one drafts
+  int32_t max_length_;
+  std::vector<int32_t> before_root_;  // nodes; none once they are evaluated
+  double prefix_log_prob_ = 0;        // once they are evaluated
 };
 
 }  // namespace molspec

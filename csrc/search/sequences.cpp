@@ -2,16 +2,11 @@
 // "Speculative greedy decoding", with drafts merged into one tree.
 //
 // Each round verifies the drafts after the last emitted tokens, then emits the accepted ones and
-// the model's next token. Lossless (rules/argmax.h), except for relaxed verification
-// (rules/relaxed.h). A sample is greedy decoding on noisy log-probs (rules/noise.h), or is drawn by
-// rejection sampling (rejection.h). Except there, the seed alone decides the samples of a query;
-// the drafter only affects the time.
+// one more token. Which tokens, the rule says (rule.h).
 
-#include <unordered_map>
 #include <variant>
 
 #include "search/draft_ledger.h"
-#include "search/rejection.h"
 #include "search/sequence.h"
 
 namespace molspec {
@@ -20,61 +15,48 @@ namespace {
 class SequenceSearch final : public Search {
  public:
   SequenceSearch(const SequenceSpec& spec, const Row& row)
-      : Search(row),
+      : Search(row, spec, spec.drafter),
         spec_(spec),
-        sampling_(std::get_if<Sampling>(&spec_.rule)),
-        drafter_(make_drafter(spec.drafter, row_.guess)),
-        ledger_(pays_for_paths(spec.drafter) ? row_.ledger : nullptr),
-        sequences_(static_cast<size_t>(spec.samples)) {}
-
-  void paths(std::vector<Path>& out) const override {
-    if (drafter_) return;
-    for (size_t i = 0; i < sequences_.size(); ++i) {
-      const Sequence& sequence = sequences_[i];
-      if (!sequence.live) continue;
-      out.push_back({row_.index, sequence.token_ids, sequence.log_prob, newest(sequence.node)});
-      if (sampling_) out.back().sampler = samplers_[i].of_drafter();
-    }
+        sequences_(static_cast<size_t>(spec.samples)) {
+    if (pays_for_paths(spec.drafter)) ledger_ = row.ledger;
   }
 
  private:
-  void begin(const std::vector<int32_t>& source_ids) override {
-    if (drafter_) drafter_->start(source_ids);
-    Sequence first;
-    first.node = root_;
-    first.token_ids = prefix_;
-    first.token_count = prefix_length();
-    first.emitted_tokens = prefix_length();
-    std::fill(sequences_.begin(), sequences_.end(), first);
-    samplers_.clear();
-    for (uint32_t i = 0; sampling_ && i < sequences_.size(); ++i)
-      samplers_.emplace_back(*sampling_, query_key_, i);
+  void begin(const std::vector<int32_t>& /*source_ids*/) override {
+    const auto* sampling = std::get_if<Sampling>(&spec_.rule);
+    uint32_t sample = 0;
+    for (Sequence& sequence : sequences_) {
+      std::optional<Sampler> sampler;
+      if (sampling) sampler.emplace(*sampling, query_key_, sample++);
+      sequence = {};
+      sequence.node = root_;
+      sequence.token_ids = prefix_;
+      sequence.token_count = prefix_length();
+      sequence.emitted_tokens = prefix_length();
+      sequence.rule = rule_of(spec_.rule, sampler);
+      if (sampler) sequence.sampler = sampler->of_drafter();
+    }
   }
 
-  int32_t stage(std::span<const DraftTree> proposed) override {
-    for (const Sequence& sequence : sequences_)
-      if (sequence.live) nodes_.stage(sequence.node);
-    int32_t drafted = 0;  // summed over sequences, which may share nodes
-    auto given = proposed.begin();
-    own_drafts_.clear();
-    for (Sequence& sequence : sequences_) {
-      if (!sequence.live) continue;
-      sequence.drafts = drafter_ ? &own_drafts(sequence) : &*given++;
-      drafted += nodes_.stage(sequence.node, *sequence.drafts, spec_.max_length, sequence.placed);
-    }
-    return drafted;
+  void heads(std::vector<Head*>& out) override {
+    for (Sequence& sequence : sequences_)
+      if (sequence.live) out.push_back(&sequence);
   }
 
   bool accept(const StepLogProbs& log_probs) override {
     bool live = false;
-    for (size_t i = 0; i < sequences_.size(); ++i) {
-      if (!sequences_[i].live) continue;
-      if (accept(i, log_probs) == Verdict::kNoNumbers) {
+    for (Sequence& sequence : sequences_) {
+      if (!sequence.live) continue;
+      const size_t length = sequence.token_ids.size() + 1;
+      const Verdict verdict = verify(sequence, log_probs, row_.eos(), spec_.max_length);
+      if (ledger_ && !sequence.accepted.empty())
+        ledger_->confirm(sequence.accepted.size() - 1, length);
+      if (verdict == Verdict::kNoNumbers) {
         decoded_.error = kNoNumbers;
         live = false;
         break;
       }
-      live |= sequences_[i].live;
+      live |= sequence.live;
     }
     if (!live) {
       finish();
@@ -87,34 +69,6 @@ class SequenceSearch final : public Search {
     for (Sequence& sequence : sequences_)
       if (sequence.live) sequence.grow(nodes_);
     return false;
-  }
-
-  void set_log_prob(double log_prob) override {
-    for (Sequence& sequence : sequences_) sequence.log_prob = log_prob;
-  }
-
-  const DraftTree& own_drafts(const Sequence& sequence) {
-    const auto [found, is_new] = own_drafts_.try_emplace(sequence.node);
-    DraftTree& tree = found->second;
-    if (!is_new) return tree;
-    const size_t length = sequence.token_ids.size() + 1;
-    if (!ledger_ || ledger_->pays(length)) drafter_->propose(sequence.token_ids, tree);
-    if (ledger_) ledger_->draft(tree, length);
-    return tree;
-  }
-
-  Verdict accept(size_t i, const StepLogProbs& log_probs) {
-    Sequence& sequence = sequences_[i];
-    const size_t length = sequence.token_ids.size() + 1;
-    Chooser chooser(sampling_ ? &samplers_[i] : nullptr, *sequence.drafts);
-    const auto choose = [&](const Sequence& at, const float* row) {
-      return chooser.at(row, log_probs.vocab_size(), at.token_ids.size());
-    };
-    const Verdict verdict =
-        verify(sequence, log_probs, row_.eos(), spec_.max_length, choose, spec_.rule);
-    if (ledger_ && !sequence.accepted.empty())
-      ledger_->confirm(sequence.accepted.size() - 1, length);
-    return verdict;
   }
 
   void finish() {
@@ -130,13 +84,8 @@ class SequenceSearch final : public Search {
   }
 
   SequenceSpec spec_;
-  const Sampling* sampling_;                           // of the spec, or null
-  std::unique_ptr<Drafter> drafter_;                   // null if an external drafter drafts
-  DraftLedger* ledger_;                                // null if drafts need not pay
-  std::vector<Sequence> sequences_;                    // the greedy answer, or the samples
-  std::vector<Sampler> samplers_;                      // of the sequences
-  std::unordered_map<int32_t, DraftTree> own_drafts_;  // after a node
-  std::vector<QueryNodes::Kept> kept_;                 // scratch
+  std::vector<Sequence> sequences_;     // the greedy answer, or the samples
+  std::vector<QueryNodes::Kept> kept_;  // scratch
 };
 
 }  // namespace

@@ -13,8 +13,7 @@
 
 #include "common/require.h"
 #include "drafting/drafter.h"
-#include "rules/relaxed.h"
-#include "search/sampling.h"
+#include "search/rule.h"
 
 namespace molspec {
 
@@ -34,6 +33,8 @@ struct Settings {
     require(min_length >= 1 && min_length <= max_length, "min_length", min_length,
             "1 to max_length ", max_length);
   }
+  // Whether an external drafter drafts.
+  bool external() const { return false; }
   // Whether searches read other log-probs than the model's, as change() makes them.
   bool changes_rows() const { return min_length > 1; }
   // Changes the log-probs after a path of `length` tokens.
@@ -42,17 +43,14 @@ struct Settings {
   }
 };
 
-// How a token is chosen, and drafts accepted: the model's argmax (rules/argmax.h), a nearly as
-// probable draft (rules/relaxed.h), or a sample.
-using Rule = std::variant<std::monostate, Relaxed, Sampling>;
-
 // Greedy decoding, or `samples` samples.
 struct SequenceSpec : Settings {
   DrafterOptions drafter;
-  Rule rule;
+  RuleOptions rule;
   int32_t samples = 1;
 
   bool operator==(const SequenceSpec&) const = default;
+  bool external() const { return std::holds_alternative<ExternalOptions>(drafter); }
   void check() const {
     Settings::check();
     require(samples >= 1, "samples", samples, "at least 1");
@@ -88,6 +86,7 @@ struct BeamSpec : ListSpec {
   bool proposed = false;  // drafts from an external drafter serve as guesses
 
   bool operator==(const BeamSpec&) const = default;
+  bool external() const { return proposed; }
   bool drafts() const { return steps > 0 && node_budget > 0; }
   void check() const {
     ListSpec::check();
@@ -103,6 +102,7 @@ struct SpeculativeBeamSpec : ListSpec {
   DrafterOptions drafter;
 
   bool operator==(const SpeculativeBeamSpec&) const = default;
+  bool external() const { return std::holds_alternative<ExternalOptions>(drafter); }
   void check() const {
     ListSpec::check();
     require(nucleus > 0 && nucleus <= 1, "nucleus", nucleus, "more than 0, at most 1");

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <utility>
 
 #include "search/ranking.h"
 
@@ -50,67 +49,54 @@ struct Extension : RankedCandidate {
   }
 };
 
+// A rank of the beam. It keeps its memory for drafts, whichever hypothesis it has.
+struct Entry : Head {
+  int32_t length = 0;  // tokens, EOS counted
+  bool finished = false;
+
+  void set(int32_t its_node, double its_log_prob, int32_t its_length, bool its_end) {
+    node = its_node;
+    log_prob = its_log_prob;
+    length = its_length;
+    finished = its_end;
+  }
+};
+
 class SpeculativeBeamSearch final : public Search {
  public:
   SpeculativeBeamSearch(const SpeculativeBeamSpec& spec, const Row& row)
-      : Search(row), spec_(spec), drafter_(make_drafter(spec.drafter, row_.guess)) {}
-
-  void paths(std::vector<Path>& out) const override {
-    if (drafter_) return;
-    for (const BeamEntry& entry : beam_)
-      if (continues(entry)) out.push_back(path(entry.node, entry.log_prob));
-  }
+      : Search(row, spec, spec.drafter), spec_(spec) {}
 
  private:
-  // The drafts after a live hypothesis, and their slots.
-  struct Drafted {
-    DraftTree tree;
-    std::vector<int32_t> slots;
-  };
-
-  void begin(const std::vector<int32_t>& source_ids) override {
-    if (drafter_) drafter_->start(source_ids);
-    beam_.assign(1, first_entry(root_, prefix_length()));
+  void begin(const std::vector<int32_t>& /*source_ids*/) override {
+    beam_.resize(1);
+    beam_.front().set(root_, 0, prefix_length(), false);
   }
-  int32_t stage(std::span<const DraftTree> proposed) override {
-    int32_t count = 0;
-    auto given = proposed.begin();
-    drafted_.resize(beam_.size());
-    for (size_t i = 0; i < beam_.size(); ++i) {
-      if (!continues(beam_[i])) continue;
-      const int32_t last = beam_[i].node;
-      auto& [tree, slots] = drafted_[i];
-      if (drafter_)
-        drafter_->propose(row_.tree->path(last), tree);
-      else
-        tree = *given++;
-      nodes_.stage(last);
-      count += nodes_.stage(last, tree, spec_.max_length, slots);
-    }
-    return count;
+  void heads(std::vector<Head*>& out) override {
+    for (Entry& each : beam_)
+      if (continues(each)) out.push_back(&each);
   }
   bool accept(const StepLogProbs& log_probs) override {
     extensions_.clear();
-    const bool numbers = std::all_of(beam_.begin(), beam_.end(), [&](const BeamEntry& entry) {
-      return !continues(entry) || has_numbers(log_probs, entry.node);
-    });
+    const bool numbers = std::ranges::all_of(
+        heads_, [&](const Head* head) { return has_numbers(log_probs, head->node); });
     for (size_t i = 0; i < beam_.size() && numbers; ++i) {
       const auto rank = static_cast<int32_t>(i);
       if (!continues(beam_[i])) {
         carry(rank);
         continue;
       }
-      accept(beam_[i].node, drafted_[i], log_probs);
+      accept(beam_[i], log_probs);
       decoded_.statistics.accepted_tokens += static_cast<int64_t>(path_.size()) - 1;
       decoded_.statistics.emitted_tokens += static_cast<int64_t>(path_.size());
-      extend(rank, drafted_[i], log_probs);
+      extend(rank, log_probs);
     }
     select();
     kept_.clear();
     bool live = false;
-    for (const BeamEntry& entry : beam_) {
-      kept_.push_back({entry.node, false});
-      live |= continues(entry);
+    for (const Entry& each : beam_) {
+      kept_.push_back({each.node, false});
+      live |= continues(each);
     }
     if (live) {
       nodes_.keep(kept_);
@@ -120,9 +106,10 @@ class SpeculativeBeamSearch final : public Search {
     decoded_.hypotheses = ranked_hypotheses(*row_.tree, beam_, spec_.n_best);
     return true;
   }
-  void set_log_prob(double log_prob) override { beam_.front().log_prob = log_prob; }
 
-  bool continues(const BeamEntry& entry) const { return entry.continues(spec_.max_length); }
+  bool continues(const Entry& each) const {
+    return !each.finished && each.length < spec_.max_length;
+  }
   double score(double log_prob, int32_t length) const {
     return beam_score(log_prob, length, spec_.length_penalty);
   }
@@ -140,8 +127,9 @@ class SpeculativeBeamSearch final : public Search {
     return best;
   }
   // Writes the accepted drafts, after kRoot, to `path_`.
-  void accept(int32_t last, const Drafted& drafted, const StepLogProbs& log_probs) {
-    const auto& [tree, slots] = drafted;
+  void accept(const Head& head, const StepLogProbs& log_probs) {
+    const DraftTree& tree = head.drafts;
+    const std::vector<int32_t>& slots = head.placed;
     best_.resize(std::max(best_.size(), slots.size() + 1));
     for (size_t i = 0; i <= slots.size(); ++i) best_[i].clear();
     depths_.assign(slots.size() + 1, TokenTree::kNone);  // of accepted drafts, kRoot before them
@@ -151,7 +139,7 @@ class SpeculativeBeamSearch final : public Search {
     for (int32_t i = 0; i < tree.size(); ++i) {
       const int32_t parent = tree.parents[i];
       if (slots[i] == TokenTree::kNone || depths[parent] == TokenTree::kNone) continue;
-      const int32_t before = parent == DraftTree::kRoot ? last : slots[parent];
+      const int32_t before = parent == DraftTree::kRoot ? head.node : slots[parent];
       const std::vector<Candidate>& best = likeliest(parent, before, log_probs);
       if (!accept_nucleus(tree.token_ids[i], best, static_cast<double>(spec_.nucleus))) continue;
       if (!has_numbers(log_probs, slots[i])) continue;  // no score may be NaN
@@ -163,13 +151,13 @@ class SpeculativeBeamSearch final : public Search {
     path_.push_back(DraftTree::kRoot);
     std::reverse(path_.begin(), path_.end());
   }
-  void extend(int32_t rank, const Drafted& drafted, const StepLogProbs& log_probs) {
-    const BeamEntry& entry = beam_[rank];
-    double log_prob = entry.log_prob;
-    int32_t length = entry.length, node = entry.node;
+  void extend(int32_t rank, const StepLogProbs& log_probs) {
+    const Entry& from = beam_[rank];
+    double log_prob = from.log_prob;
+    int32_t length = from.length, node = from.node;
     for (size_t depth = 0; depth < path_.size(); ++depth) {
       const bool last = depth + 1 == path_.size();
-      const int32_t draft_token = last ? kNoToken : drafted.tree.token_ids[path_[depth + 1]];
+      const int32_t draft_token = last ? kNoToken : from.drafts.token_ids[path_[depth + 1]];
       ++length;
       for (const Candidate& next : likeliest(path_[depth], node, log_probs)) {
         if (next.token == draft_token) continue;
@@ -178,43 +166,40 @@ class SpeculativeBeamSearch final : public Search {
       }
       if (last) return;
       log_prob += static_cast<double>(log_probs.after(node)[draft_token]);
-      node = drafted.slots[path_[depth + 1]];
+      node = from.placed[path_[depth + 1]];
     }
   }
   void carry(int32_t rank) {
-    const BeamEntry& entry = beam_[rank];
-    extensions_.push_back({{score(entry.log_prob, entry.length), rank, Extension::kCarried},
-                           entry.log_prob,
-                           entry.node,
-                           entry.length});
+    const Entry& from = beam_[rank];
+    extensions_.push_back({{score(from.log_prob, from.length), rank, Extension::kCarried},
+                           from.log_prob,
+                           from.node,
+                           from.length});
   }
   void select() {
     keep_best(extensions_, spec_.beam_size, std::mem_fn(&Extension::before));
-    next_.clear();
-    for (const Extension& each : extensions_) {
-      BeamEntry entry = first_entry(each.node, each.length);
-      entry.log_prob = each.log_prob;
-      if (each.token_id == Extension::kCarried) {
-        entry.finished = beam_[each.parent_rank].finished;
-      } else if (each.token_id == row_.eos()) {
-        entry.finished = 1;  // nothing follows EOS: it needs no node
-      } else {
-        entry.node = nodes_.child_or_new(each.node, each.token_id);
-      }
-      next_.push_back(entry);
+    ends_.clear();
+    for (const Extension& each : extensions_)
+      ends_.push_back(each.token_id == Extension::kCarried ? beam_[each.parent_rank].finished
+                                                           : each.token_id == row_.eos());
+    beam_.resize(extensions_.size());
+    for (size_t i = 0; i < beam_.size(); ++i) {
+      const Extension& each = extensions_[i];
+      // Nothing follows EOS: it needs no node.
+      const bool is_new = each.token_id != Extension::kCarried && !ends_[i];
+      const int32_t node = is_new ? nodes_.child_or_new(each.node, each.token_id) : each.node;
+      beam_[i].set(node, each.log_prob, each.length, ends_[i]);
     }
-    beam_.swap(next_);
   }
 
   SpeculativeBeamSpec spec_;
-  std::unique_ptr<Drafter> drafter_;  // null if an external drafter drafts
-  Beam beam_, next_;
-  std::vector<Drafted> drafted_;  // by rank
+  std::vector<Entry> beam_;  // by rank
   // Scratch.
   std::vector<QueryNodes::Kept> kept_;
   std::vector<Extension> extensions_;
   std::vector<std::vector<Candidate>> best_;  // after the hypothesis, then each of its drafts
   std::vector<int32_t> path_, depths_;
+  std::vector<bool> ends_;  // by extension
 };
 
 }  // namespace

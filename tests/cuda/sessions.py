@@ -152,7 +152,9 @@ class DeviceSession(FakeModel):
         self._executor_type, self._ahead = executor_type, rounds_ahead
         self._executor: GraphExecutor[Any] | None = None
 
-    def executor(self, spec: NativeSpec, guess: GuessModel) -> GraphExecutor[Any]:
+    def executor(self, strategy: Strategy, source: Source, guess: GuessModel) -> GraphExecutor[Any]:
+        assert not source.prefix
+        spec = strategy.search
         if self._executor is None:
             session: Any = self
             sizes = self._executor_type.sizes_of(spec, guess, session)

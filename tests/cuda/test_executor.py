@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LAYOUTS, GuessModel, NoDraftOptions, SequenceSpec
+from molspec.decoding import Source, Strategy
 from molspec.engine.cuda import executor
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.cuda.outbox import Outbox
@@ -20,6 +21,7 @@ from tests.cuda.sessions import Recorder, train_guess
 
 CPU, HEAD = torch.device("cpu"), LAYOUTS["GreedyAnswer"]
 SPEC = SequenceSpec(max_length=9, drafter=NoDraftOptions())
+STRATEGY = Strategy(SPEC)
 
 
 class CountingOutbox(Outbox):
@@ -106,7 +108,7 @@ def instructions(run: Any) -> int:
 def started(rows: int) -> Rounds:
     rounds = Rounds(rows)
     for row in range(rows):
-        rounds.start(row, [])
+        rounds.start(row, STRATEGY, Source([], []))
     return rounds
 
 
@@ -126,7 +128,7 @@ def test_rows_that_begin_together_are_sent_together(rows: int) -> None:
     rounds = Rounds(rows + 1)
     before = rounds.outbox.count
     for row in range(rows):
-        rounds.start(row, [])
+        rounds.start(row, STRATEGY, Source([], []))
     assert rounds.states() == [0] * (rows + 1)
     rounds.run()
     assert rounds.states() == [LIVE] * rows + [0]
@@ -144,7 +146,7 @@ def test_rows_end_and_begin_again() -> None:
     done = [each.row for _ in range(3) for each in rounds.run()]
     assert done == [1]
     assert rounds.states() == [0, LIVE + 1, LIVE, 0]
-    rounds.start(1, [])
+    rounds.start(1, STRATEGY, Source([], []))
     assert [rounds.run() for _ in range(3)] == [[], [], []]
     assert rounds.states() == [0, LIVE, LIVE, 0]
     rounds.end()

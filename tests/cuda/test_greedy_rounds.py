@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, TreeOptions
+from molspec.decoding import Source, Strategy
 from molspec.drafting import Drafting, NoDraft, TreeDraft, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
@@ -150,7 +151,7 @@ def test_guess_of_another_vocabulary_is_refused(cuda: Emulator) -> None:
     session = DeviceSession(cuda, 1, GreedyExecutor, 1)
     session.spec = tiny.ModelSpec(20, 20, d_model=32, head_count=2)
     with pytest.raises(ValueError, match="the guess knows 13 tokens: expected the model's 20"):
-        session.executor(spec_of(NoDraft(), 5), train_guess(False))
+        session.executor(Strategy(spec_of(NoDraft(), 5)), Source([], []), train_guess(False))
 
 
 def state(rows: int, capacity: int, limit: int) -> tuple[Tensor, Tensor, Tensor]:

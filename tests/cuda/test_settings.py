@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from molspec._native import BeamSpec, ForcedSpec, NoDraftOptions, SearchSpec, SequenceSpec
+from molspec.decoding import Source, Strategy
 from molspec.engine.cuda.beams import BeamExecutor
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
@@ -47,10 +48,12 @@ def test_the_host_runs_searches_with_a_setting_that_a_device_does_not_know(
     for other in (ForcedSpec(max_length=9), kind.spec_type(**REQUIRED[kind] | TOO_LONG)):
         assert kind.sizes_of(other, guess, caches) is None
     session = engine.session(1)
-    assert session.executor(later(**REQUIRED[kind]), guess) is None
-    executor = session.executor(known, guess)
+    source = Source([], [])
+    assert session.executor(Strategy(later(**REQUIRED[kind])), source, guess) is None
+    assert session.executor(Strategy(known), Source([], [], [3]), guess) is None
+    executor = session.executor(Strategy(known), source, guess)
     assert isinstance(executor, kind)
-    assert session.executor(kind.spec_type(**REQUIRED[kind]), guess) is executor
+    assert session.executor(Strategy(kind.spec_type(**REQUIRED[kind])), source, guess) is executor
     similar = kind.spec_type(**REQUIRED[kind] | SIMILAR[kind])
-    assert session.executor(similar, guess) is executor
+    assert session.executor(Strategy(similar), source, guess) is executor
     assert executor.spec == similar

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from molspec._native import DraftTree, ExternalOptions, NativeDrafter
+from molspec._native import BeamSpec, DraftTree, ExternalOptions, NativeDrafter, SequenceSpec
+from molspec.decoding import Strategy
 from molspec.drafting import (
     Drafting,
     LookAhead,
@@ -30,6 +31,7 @@ PAIRS = list(zip(TARGETS, TARGETS[1:] + TARGETS[:1], strict=True))
 NGRAM = build_ngram(VOCABULARY, PAIRS, min_gain=0.0)
 GUESS = guess_model(VOCABULARY, None)
 CARBON = VOCABULARY.encode("c")[0]
+BEAM = BeamSpec(max_length=9, beam_size=2, n_best=2)
 
 
 def drafter(
@@ -186,6 +188,8 @@ def test_copied_ring_digits_are_renumbered() -> None:
         (lambda: resolve("windows", draft_length=0), "draft_length is 0: expected"),
         (lambda: drafter(TreeDraft(), [13]), "13"),
         (lambda: NativeDrafter(ExternalOptions(), GUESS), "options are ExternalOptions: expected"),
+        (lambda: Strategy(BEAM, GUESS), "drafter is .*: expected None"),
+        (lambda: Strategy(SequenceSpec(max_length=9, drafter=ExternalOptions())), "as search says"),
     ],
 )
 def test_wrong_options_are_refused(call: object, message: str) -> None:

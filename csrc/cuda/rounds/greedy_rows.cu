@@ -2,7 +2,7 @@
 #include "cuda/rounds/likeliest.cuh"
 #include "cuda/rounds/place_nodes.cuh"
 #include "cuda/rounds/propose_tree.cuh"
-#include "rules/argmax.h"
+#include "rules/accept.h"
 #include "text/symbol_table.h"
 
 namespace molspec::cuda {
@@ -96,7 +96,7 @@ struct Draft {
   int32_t parent, token_id;  // SymbolTable::kNoToken: no draft
 };
 
-// The team of rules/argmax.h: a warp. All lanes find each value, and lane 0 writes it.
+// The team of rules/accept.h: a warp. All lanes find each value, and lane 0 writes it.
 struct VerifyTeam {
   const VerifyNodesProblem& problem;
   const int query;
@@ -115,7 +115,7 @@ struct VerifyTeam {
       if (lane_index() == 0) best[node] = token;
     }
   }
-  __device__ LikelyToken likeliest(int32_t node) const { return best[node]; }
+  __device__ LikelyToken next(int32_t node) const { return best[node]; }
   // Node i is the draft of lane i - 1.
   __device__ int32_t drafted(int32_t node, int32_t token_id) const {
     static_assert(kLastToken == 0 && kMostTreeNodes <= kWarp);
@@ -156,7 +156,7 @@ inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
   team.look();
   __syncthreads();  // all have read the answer too
   if (warp_index() != 0) return;
-  const Verdict verdict = accept_argmax(team, problem.eos_id, max_length, answer);
+  const Verdict verdict = accept(team, problem.eos_id, max_length, answer);
   if (verdict == Verdict::kDone) answer.state = GreedyAnswer::kDone;
   if (verdict == Verdict::kNoNumbers) answer.state = GreedyAnswer::kNoNumbers;
   if (lane_index() == 0) problem.answers.head(query) = answer;

@@ -12,9 +12,9 @@ from molspec.decoding.drafter import (
     propose,
     wants_hidden_states,
 )
-from molspec.decoding.round import Source, Strategy
 from molspec.decoding.scheduler import Request, Scheduler, Steps, source_request
 from molspec.decoding.statistics import QueryStatistics, Statistics
+from molspec.engine.session import Source, Strategy
 
 __all__ = [
     "DraftTree",

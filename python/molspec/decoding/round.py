@@ -13,7 +13,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from molspec import _native
-from molspec._native import AdmittedTree, Batch, Decoded, GuessModel, SearchSpec
+from molspec._native import AdmittedTree, Batch, Decoded, GuessModel
 from molspec.decoding.drafter import (
     Drafter,
     DrafterError,
@@ -24,36 +24,13 @@ from molspec.decoding.drafter import (
     wants_hidden_states,
 )
 from molspec.decoding.statistics import Stopwatch
-from molspec.engine.session import Session
+from molspec.engine.session import Session, Source, Strategy
 
 _log = logging.getLogger("molspec")
 #: Numbers of queries for drafters: a drafter may serve several batches.
 _numbers = count()
 #: Paths by their index among all that wait for drafts.
 _Places = Mapping[int, _native.Path]
-
-
-@dataclass(frozen=True)
-class Source:
-    """The source of a query.
-
-    token_ids: in the target's vocabulary, without BOS and EOS, for drafts; in forced decoding the
-        targets, with EOS between them.
-    encoder_ids: for the encoder, with BOS and EOS as the model needs them.
-    prefix: the tokens that its answers begin with.
-    """
-
-    token_ids: Sequence[int]
-    encoder_ids: Sequence[int]
-    prefix: Sequence[int] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Strategy:
-    """A query's search, and its external drafter if the search has none."""
-
-    search: SearchSpec
-    drafter: Drafter | None = None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import torch
 
 from molspec._native import Decoded, ForcedSpec, GuessModel
 from molspec.decoding.drafter import wants_hidden_states
-from molspec.decoding.round import HostExecutor, Source, Strategy
+from molspec.decoding.round import HostExecutor
 from molspec.decoding.statistics import Statistics, Stopwatch
-from molspec.engine.session import Executor, Session
+from molspec.engine.session import Executor, Session, Source, Strategy
 
 AnswerT = TypeVar("AnswerT")
 _Given = ParamSpec("_Given")
@@ -290,15 +290,11 @@ class Scheduler(Generic[AnswerT]):
         return {}
 
     def _start(self, row: int, strategy: Strategy, source: Source) -> HostExecutor | Executor:
-        if strategy.drafter is None and not source.prefix:  # of which devices know nothing
-            executor = self._session.executor(strategy.search, self._guess)
-            if executor is not None:
-                executor.start(row, source.token_ids)
-                if executor not in self._executors:
-                    self._executors.append(executor)
-                return executor
-        self._host.start(row, strategy, source)
-        return self._host
+        executor = self._session.executor(strategy, source, self._guess) or self._host
+        executor.start(row, strategy, source)
+        if executor not in self._executors:
+            self._executors.append(executor)
+        return executor
 
     def _answer(self, request: Request[AnswerT]) -> list[tuple[int, AnswerT]]:
         try:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,35 @@ from torch import Tensor
 
 from molspec import _native
 from molspec._native import Decoded, GuessModel
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of a query.
+
+    token_ids: in the target's vocabulary, without BOS and EOS, for drafts; in forced decoding the
+        targets, with EOS between them.
+    encoder_ids: for the encoder, with BOS and EOS as the model needs them.
+    prefix: the tokens that its answers begin with.
+    """
+
+    token_ids: Sequence[int]
+    encoder_ids: Sequence[int]
+    prefix: Sequence[int] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """A query's search, and the drafter if that is an external one (decoding/drafter.py)."""
+
+    search: _native.SearchSpec
+    drafter: Any = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the search drafts otherwise."""
+        if self.search.external != (self.drafter is not None):
+            wanted = "an external drafter, as search says" if self.search.external else "None"
+            raise ValueError(f"drafter is {self.drafter!r}: expected {wanted}")
 
 
 class Session(ABC):
@@ -44,9 +74,9 @@ class Session(ABC):
         """
         return None
 
-    def executor(self, search: _native.SearchSpec, guess: GuessModel) -> Executor | None:
-        """The rounds of such searches on the session's device; None if the host runs them."""
-        del search, guess
+    def executor(self, strategy: Strategy, source: Source, guess: GuessModel) -> Executor | None:
+        """The rounds of such queries on the session's device; None if the host runs them."""
+        del strategy, source, guess
         return None
 
     def keep_hidden_states(self) -> None:
@@ -62,7 +92,7 @@ class Session(ABC):
 
 
 class Executor(Protocol):
-    """Runs one kind of search, for queries in rows of a session."""
+    """Runs searches for queries in rows of a session."""
 
     @property
     def live_count(self) -> int:
@@ -72,7 +102,7 @@ class Executor(Protocol):
     def decoder_calls(self) -> int:
         """The number of decoder passes so far."""
 
-    def start(self, row: int, source_ids: Sequence[int]) -> None:
+    def start(self, row: int, strategy: Strategy, source: Source) -> None:
         """Begin the query of an encoded row."""
 
     def run(self, until_done: bool = False) -> Sequence[Decoded]:

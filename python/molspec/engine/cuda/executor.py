@@ -28,6 +28,7 @@ from molspec._native import (
     SearchStatistics,
 )
 from molspec.engine.cuda.caches import MOST_ROWS, Caches
+from molspec.engine.session import Source, Strategy
 
 #: Queued rounds while the host reads answers. With two the device never waits for the host, and
 #: does one empty round when the last query ends. Answers do not depend on it.
@@ -132,10 +133,11 @@ class GraphExecutor(ABC, Generic[SpecT]):
         """The number of queries that are not known to be done."""
         return int(np.count_nonzero(self._most_nodes))
 
-    def start(self, row: int, source_ids: Sequence[int]) -> None:
+    def start(self, row: int, strategy: Strategy, source: Source) -> None:
         """Begin the query of an encoded row in the next round."""
+        del strategy  # each executor has its own
         with self._caches.on_stream():
-            self._most_nodes[row] = self._start(row, source_ids)
+            self._most_nodes[row] = self._start(row, source.token_ids)
         self._first_rounds[row] = self._looked_count + len(self._under_way)
         self._fresh.append(row)
 

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import LIMITS, BeamSpec, GuessModel, SearchSpec, Step
+from molspec._native import LIMITS, BeamSpec, GuessModel, Step
 from molspec.engine.cuda.caches import FEWEST_NODES, MOST_REPLAYED, MOST_ROWS, Caches, power_of_two
 from molspec.engine.cuda.executor import GraphExecutor
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.packing import BLOCK_POSITIONS
-from molspec.engine.session import Session, check_source_length
+from molspec.engine.session import Session, Source, Strategy, check_source_length
 
 #: The ids of the smallest captured source.
 _FEWEST_POSITIONS = 16
@@ -38,12 +38,17 @@ class CudaSession(Session):
         caches.forget_hidden_states()
         self._free_blocks = list(reversed(range(len(caches.memory_cache))))
 
-    def executor(self, search: SearchSpec, guess: GuessModel) -> GraphExecutor[Any] | None:
+    def executor(
+        self, strategy: Strategy, source: Source, guess: GuessModel
+    ) -> GraphExecutor[Any] | None:
         """The executor of a search whose rounds run on the device; None for all others.
 
-        A lone beam looks ahead, on the host (docs/benchmarks/gpu.md).
+        A lone beam looks ahead, on the host (docs/benchmarks/gpu.md); rounds on the device begin no
+        answer with a prefix.
         """
-        if self._caches.query_count == 1 and isinstance(search, BeamSpec) and search.drafts:
+        search = strategy.search
+        looks_ahead = isinstance(search, BeamSpec) and search.drafts
+        if source.prefix or (looks_ahead and self._caches.query_count == 1):
             return None
         return self._executors.find(search, guess)
 

@@ -1,11 +1,11 @@
-// Greedy acceptance, for host and device: every emitted token is the model's own argmax, the lowest
-// id among equals, whatever the drafts. Andronov et al., J. Cheminform. 2025, "Speculative greedy
-// decoding".
+// Acceptance, for host and device: a rule chooses each token, and the drafts with the chosen tokens
+// are accepted. If the rule takes the model's argmax, every emitted token is the model's own,
+// whatever the drafts. Andronov et al., J. Cheminform. 2025, "Speculative greedy decoding".
 //
 // A *team* is the threads that follow the path; all compute the same values. It offers
 //
-//   likeliest(node)       the argmax of the log-probs after a staged node, the lowest id among
-//                         equals, as an object with token_id and log_prob
+//   next(node)            the token that the rule chooses after a staged node, as an object with
+//                         token_id and log_prob: the model's, NaN if it is not a number
 //   drafted(node, token)  the staged draft of a token after a node, or kLastToken if there is none
 //   keep(node, count)     the node is on the path, after `count` accepted drafts
 //   write(place, token)   writes an emitted token
@@ -39,16 +39,16 @@ MOLSPEC_ANYWHERE bool emit(const Team& team, int32_t token_id, float log_prob, i
 
 // `answer` has log_prob, finished, token_count, accepted_tokens and emitted_tokens.
 template <typename Team, typename Answer>
-MOLSPEC_ANYWHERE Verdict accept_argmax(const Team& team, int32_t eos_id, int32_t max_length,
-                                       Answer& answer) {
+MOLSPEC_ANYWHERE Verdict accept(const Team& team, int32_t eos_id, int32_t max_length,
+                                Answer& answer) {
   int32_t node = kLastToken;
   for (int32_t accepted = 0;; ++accepted) {
-    const auto best = team.likeliest(node);
+    const auto next = team.next(node);
     // Tests for NaN and infinity in a way that host and device compilers agree on.
-    if (!(best.log_prob - best.log_prob == 0)) return Verdict::kNoNumbers;
+    if (!(next.log_prob - next.log_prob == 0)) return Verdict::kNoNumbers;
     team.keep(node, accepted);
-    if (emit(team, best.token_id, best.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
-    node = team.drafted(node, best.token_id);
+    if (emit(team, next.token_id, next.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
+    node = team.drafted(node, next.token_id);
     if (node == kLastToken) return Verdict::kContinues;
     ++answer.accepted_tokens;
   }
