@@ -70,7 +70,7 @@ class Continuations : public CachedPaths {
     for (size_t i = 0; i < states_.size(); ++i) {
       PathState& state = states_[i];
       if (!state.sequence.live) continue;
-      verify(state.sequence, rows, model_->roles().special().eos, state.count);
+      verify(state.sequence, rows, {model_->roles().special().eos, state.count});
       if (state.sequence.live) state.sequence.grow(query(state).nodes);
       note(state, trees_[i], rows);
       done &= !state.sequence.live;

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "common/anywhere.h"
+#include "rules/stop.h"
 
 namespace molspec {
 
@@ -25,29 +25,25 @@ constexpr int32_t kLastToken = 0;
 
 // Emits a token. Returns whether the answer ends with it.
 template <typename Team, typename Answer>
-MOLSPEC_ANYWHERE bool emit(const Team& team, int32_t token_id, float log_prob, int32_t eos_id,
-                           int32_t max_length, Answer& answer) {
+MOLSPEC_ANYWHERE bool emit(const Team& team, int32_t token_id, float log_prob, const Stop& stop,
+                           Answer& answer) {
   answer.log_prob += static_cast<double>(log_prob);
   ++answer.emitted_tokens;
-  if (token_id == eos_id) {
-    answer.finished = 1;
-    return true;
-  }
-  team.write(answer.token_count++, token_id);
-  return answer.emitted_tokens >= max_length;
+  answer.finished = stop.finishes(token_id);
+  if (!answer.finished) team.write(answer.token_count++, token_id);
+  return !stop.continues(answer.finished, static_cast<int32_t>(answer.emitted_tokens));
 }
 
 // `answer` has log_prob, finished, token_count, accepted_tokens and emitted_tokens.
 template <typename Team, typename Answer>
-MOLSPEC_ANYWHERE Verdict accept(const Team& team, int32_t eos_id, int32_t max_length,
-                                Answer& answer) {
+MOLSPEC_ANYWHERE Verdict accept(const Team& team, const Stop& stop, Answer& answer) {
   int32_t node = kLastToken;
   for (int32_t accepted = 0;; ++accepted) {
     const auto next = team.next(node);
     // Tests for NaN and infinity in a way that host and device compilers agree on.
     if (!(next.log_prob - next.log_prob == 0)) return Verdict::kNoNumbers;
     team.keep(node, accepted);
-    if (emit(team, next.token_id, next.log_prob, eos_id, max_length, answer)) return Verdict::kDone;
+    if (emit(team, next.token_id, next.log_prob, stop, answer)) return Verdict::kDone;
     node = team.drafted(node, next.token_id);
     if (node == kLastToken) return Verdict::kContinues;
     ++answer.accepted_tokens;

@@ -10,7 +10,7 @@
 //
 // and a *stepper* offers
 //
-//   beam_size(), max_length(), eos_id(), apart()    apart: finished hypotheses leave the beam
+//   beam_size(), stop(), apart()     apart: finished hypotheses leave the beam
 //   score(log_prob, length)          log_prob / length^length_penalty
 //   evaluated(rank)                  whether the model's log-probs after a hypothesis are known
 //   is_non_finite(rank)              they are known, and are not numbers
@@ -39,8 +39,8 @@ struct BeamEntry {
   int32_t token;     // the last token, if its node is not looked up yet; or kNoToken
   int32_t parent;    // on a device: the rank of the hypothesis that it extends
 
-  MOLSPEC_ANYWHERE bool continues(int32_t max_length) const {
-    return !finished && length < max_length;
+  MOLSPEC_ANYWHERE bool continues(const Stop& stop) const {
+    return stop.continues(finished, length);
   }
 };
 
@@ -73,7 +73,7 @@ MOLSPEC_ANYWHERE bool may_matter(const Stepper& stepper, const Lists& lists, int
   const BeamEntry& entry = lists.beam[rank];
   for (int32_t i = 0; i < choice_count; ++i) {
     const BeamChoice& choice = lists.choices[i];
-    places -= stepper.apart() && choice.token_id == stepper.eos_id() ? 0 : 1;
+    places -= stepper.apart() && stepper.stop().finishes(choice.token_id) ? 0 : 1;
     if (places == 0) return choice.score <= stepper.score(entry.log_prob, entry.length + 1);
   }
   return true;
@@ -88,7 +88,7 @@ MOLSPEC_ANYWHERE bool is_live(const Stepper& stepper, const Lists& lists) {
     return stepper.score(best.log_prob, best.length) > stepper.score(last.log_prob, last.length);
   }
   for (int32_t rank = 0; rank < lists.count; ++rank)
-    if (lists.beam[rank].continues(stepper.max_length())) return true;
+    if (lists.beam[rank].continues(stepper.stop())) return true;
   return false;
 }
 
@@ -104,7 +104,7 @@ MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int3
   for (int32_t rank = 0; rank < lists.count; ++rank)
     if (missing(rank) && may_matter(stepper, lists, rank, choice_count)) return Verdict::kDone;
   for (int32_t rank = 0; rank < lists.count; ++rank) {
-    if (!lists.beam[rank].continues(stepper.max_length()) || !stepper.is_non_finite(rank)) continue;
+    if (!lists.beam[rank].continues(stepper.stop()) || !stepper.is_non_finite(rank)) continue;
     if (may_matter(stepper, lists, rank, choice_count)) return Verdict::kNoNumbers;
   }
   for (int32_t rank = 0; rank < lists.count; ++rank) {
@@ -117,14 +117,14 @@ MOLSPEC_ANYWHERE Verdict replay(const Stepper& stepper, const Lists& lists, int3
 
 // The hypothesis after a choice; its node is not looked up yet.
 MOLSPEC_ANYWHERE inline BeamEntry extended(const BeamEntry& from, const BeamChoice& choice,
-                                           int32_t eos_id) {
+                                           const Stop& stop) {
   BeamEntry entry = from;
   entry.confidence = choice.confidence;
   entry.token = kNoToken;
   if (choice.token_id == BeamChoice::kCarried) return entry;
   entry.log_prob = choice.log_prob;
   ++entry.length;
-  entry.finished = choice.token_id == eos_id;  // nothing follows EOS: it needs no node
+  entry.finished = stop.finishes(choice.token_id);  // then it needs no node
   if (!entry.finished) entry.token = choice.token_id;
   return entry;
 }
@@ -152,8 +152,8 @@ MOLSPEC_ANYWHERE void extend(const Stepper& stepper, Lists& lists, int32_t choic
   lists.next_count = 0;
   for (int32_t i = 0; i < choice_count; ++i) {
     const BeamChoice& choice = lists.choices[i];
-    const BeamEntry entry = extended(lists.beam[choice.parent_rank], choice, stepper.eos_id());
-    if (stepper.apart() && !entry.continues(stepper.max_length())) {
+    const BeamEntry entry = extended(lists.beam[choice.parent_rank], choice, stepper.stop());
+    if (stepper.apart() && !entry.continues(stepper.stop())) {
       if (!guessing && i < stepper.beam_size()) keep_finished(stepper, lists, entry);
     } else if (lists.next_count < stepper.beam_size()) {
       lists.next[lists.next_count++] = entry;

@@ -11,8 +11,7 @@ class BeamSearch::Stepper {
   Stepper(const BeamSearch& search, const BeamLists& lists) : search_(search), lists_(lists) {}
 
   int32_t beam_size() const { return search_.spec_.beam_size; }
-  int32_t max_length() const { return search_.spec_.max_length; }
-  int32_t eos_id() const { return search_.row_.eos(); }
+  const Stop& stop() const { return search_.stop_; }
   bool apart() const { return search_.spec_.finished_apart; }
   double score(double log_prob, int32_t length) const { return search_.score(log_prob, length); }
   bool evaluated(int32_t rank) const { return note(rank).evaluated; }
@@ -48,7 +47,7 @@ void BeamSearch::heads(std::vector<Head*>& out) {
   waiting_.clear();
   for (int32_t rank = 0; rank < lists_.count && spec_.proposed; ++rank) {
     const BeamEntry& entry = lists_.beam[rank];
-    if (entry.continues(spec_.max_length)) waiting_.push_back({entry.node, entry.log_prob});
+    if (entry.continues(stop_)) waiting_.push_back({entry.node, entry.log_prob});
   }
   for (Head& head : waiting_) out.push_back(&head);
 }
@@ -111,7 +110,7 @@ void BeamSearch::look_ahead() {
     live = false;
     for (int32_t rank = 0; rank < ahead.count; ++rank) {
       const BeamEntry& entry = ahead.beam[rank];
-      if (!entry.continues(spec_.max_length) || entry.confidence < spec_.min_confidence) continue;
+      if (!entry.continues(stop_) || entry.confidence < spec_.min_confidence) continue;
       live = true;
       Note& its = note(entry.node);
       if (its.evaluated || its.planned || budget == 0) continue;
@@ -220,7 +219,7 @@ int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
     const bool evaluated = note(entry.node).evaluated;
     const bool unlikely = guessing && !evaluated && entry.confidence < spec_.min_confidence;
     // Too unlikely in the lookahead, it keeps its place: those that it displaces are unlikely too.
-    if (unlikely || !entry.continues(spec_.max_length)) {
+    if (unlikely || !entry.continues(stop_)) {
       lists.choices.push_back({{score(entry.log_prob, entry.length), rank, BeamChoice::kCarried},
                                entry.log_prob,
                                entry.confidence});

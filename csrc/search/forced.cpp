@@ -55,7 +55,7 @@ class ForcedSearch final : public Search {
   bool accept(const StepLogProbs& log_probs) override {
     decoded_.statistics.drafted_tokens = 0;  // they were given
     for (Sequence& target : targets_) {
-      verify(target, log_probs, row_.eos(), spec_.max_length);
+      verify(target, log_probs, stop_);
       decoded_.statistics.emitted_tokens += target.emitted_tokens;
       if (target.finished)
         decoded_.hypotheses.push_back(

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "drafting/drafter.h"
+#include "rules/stop.h"
 #include "search/head.h"
 #include "search/query_nodes.h"
 #include "search/spec.h"
@@ -120,7 +121,7 @@ class Search {
       : row_(row),
         nodes_(row.tree, row.index),
         drafter_(make_drafter(drafter, row.guess)),
-        max_length_(settings.max_length) {}
+        stop_{row.eos(), settings.max_length} {}
   virtual ~Search() = default;
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -146,6 +147,8 @@ class Search {
 
   Row row_;
   QueryNodes nodes_;
+  std::unique_ptr<Drafter> drafter_;  // null if an external one drafts
+  Stop stop_;
   DraftLedger* ledger_ = nullptr;  // null if drafts need not pay
   std::vector<Head*> heads_;
   Decoded decoded_;
@@ -172,8 +175,6 @@ class Search {
     heads(heads_);
   }
 
-  std::unique_ptr<Drafter> drafter_;  // null if an external one drafts
-  int32_t max_length_;
   std::vector<int32_t> before_root_;  // nodes; none once they are evaluated
   double prefix_log_prob_ = 0;        // once they are evaluated
 };

@@ -53,11 +53,10 @@ struct SequenceTeam {
 };
 
 // Extends a sequence by the tokens that its rule chooses, while they are staged.
-inline Verdict verify(Sequence& sequence, const StepLogProbs& log_probs, int32_t eos_id,
-                      int32_t max_length) {
+inline Verdict verify(Sequence& sequence, const StepLogProbs& log_probs, const Stop& stop) {
   sequence.accepted.clear();
   const SequenceTeam team{sequence, log_probs};
-  const Verdict verdict = accept(team, eos_id, max_length, sequence);
+  const Verdict verdict = accept(team, stop, sequence);
   sequence.live = verdict == Verdict::kContinues;
   if (verdict != Verdict::kNoNumbers) sequence.node = sequence.accepted.back();
   return verdict;

@@ -48,7 +48,7 @@ class SequenceSearch final : public Search {
     for (Sequence& sequence : sequences_) {
       if (!sequence.live) continue;
       const size_t length = sequence.token_ids.size() + 1;
-      const Verdict verdict = verify(sequence, log_probs, row_.eos(), spec_.max_length);
+      const Verdict verdict = verify(sequence, log_probs, stop_);
       if (ledger_ && !sequence.accepted.empty())
         ledger_->confirm(sequence.accepted.size() - 1, length);
       if (verdict == Verdict::kNoNumbers) {

@@ -107,9 +107,7 @@ class SpeculativeBeamSearch final : public Search {
     return true;
   }
 
-  bool continues(const Entry& each) const {
-    return !each.finished && each.length < spec_.max_length;
-  }
+  bool continues(const Entry& each) const { return stop_.continues(each.finished, each.length); }
   double score(double log_prob, int32_t length) const {
     return beam_score(log_prob, length, spec_.length_penalty);
   }
@@ -181,7 +179,7 @@ class SpeculativeBeamSearch final : public Search {
     ends_.clear();
     for (const Extension& each : extensions_)
       ends_.push_back(each.token_id == Extension::kCarried ? beam_[each.parent_rank].finished
-                                                           : each.token_id == row_.eos());
+                                                           : stop_.finishes(each.token_id));
     beam_.resize(extensions_.size());
     for (size_t i = 0; i < beam_.size(); ++i) {
       const Extension& each = extensions_[i];

@@ -38,13 +38,12 @@ struct BeamExtender {
   const int query;
   ExtendShared& shared;
   // Used everywhere, so it is read once.
-  const int32_t longest = problem.rows.answers.max_length(query);
+  const Stop its_stop{problem.eos_id, problem.rows.answers.max_length(query)};
 
   __device__ int32_t beam_size() const {
     return static_cast<int32_t>(problem.rows.answers.beam_size);
   }
-  __device__ int32_t max_length() const { return longest; }
-  __device__ int32_t eos_id() const { return problem.eos_id; }
+  __device__ const Stop& stop() const { return its_stop; }
   __device__ bool apart() const { return problem.rows.answers.finished_apart(); }
   __device__ double score(double log_prob, int32_t length) const {
     return log_prob / problem.length_norms[length];
@@ -55,7 +54,7 @@ struct BeamExtender {
 
   __device__ int32_t width() const { return static_cast<int32_t>(problem.best.count); }
   __device__ int32_t most_choices() const { return molspec::most_choices(beam_size(), apart()); }
-  __device__ bool continues(int32_t rank) const { return shared.beam[rank].continues(longest); }
+  __device__ bool continues(int32_t rank) const { return shared.beam[rank].continues(its_stop); }
 
   // Hypotheses.
   __device__ void read(const BeamPlace* places, int32_t count, BeamEntry* entries) const {

@@ -152,11 +152,11 @@ inline __global__ void verify_nodes_kernel(VerifyNodesProblem problem) {
                         problem.answers.token_ids(query),
                         problem.slots.row(query) + answer.token_count,
                         best};
-  const int32_t max_length = problem.answers.max_length(query);
+  const Stop stop{problem.eos_id, problem.answers.max_length(query)};
   team.look();
   __syncthreads();  // all have read the answer too
   if (warp_index() != 0) return;
-  const Verdict verdict = accept(team, problem.eos_id, max_length, answer);
+  const Verdict verdict = accept(team, stop, answer);
   if (verdict == Verdict::kDone) answer.state = GreedyAnswer::kDone;
   if (verdict == Verdict::kNoNumbers) answer.state = GreedyAnswer::kNoNumbers;
   if (lane_index() == 0) problem.answers.head(query) = answer;
