@@ -14,7 +14,7 @@ from pathlib import Path
 
 #: Runs pybind11-stubgen on a library of a folder.
 _RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); import pybind11_stubgen as s; s.main()"
-_UNTYPED = re.compile(r"^(\w+): (?:dict|str|types\.UnionType)\b.*$", re.MULTILINE)
+_UNTYPED = re.compile(r"^(\w+): (?:dict|str|tuple|types\.UnionType)\b.*$", re.MULTILINE)
 
 
 def main(folder: str, output: str) -> None:
@@ -35,6 +35,8 @@ def typed(native: object, name: str) -> str:
     value = getattr(native, name)
     if isinstance(value, str):
         return f"{name}: str"
+    if isinstance(value, tuple):
+        return f"{name}: tuple[str, ...]"
     if isinstance(value, dict):
         kind = "int" if isinstance(next(iter(value.values())), int) else "numpy.dtype[numpy.void]"
         return f"{name}: dict[str, {kind}]"

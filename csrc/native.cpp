@@ -3,11 +3,15 @@
 // kernels: their limits, and the layout of the rows of searches on a device.
 
 #include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <array>
 
 #include "bindings.h"
 #include "common/answers.h"
 #include "common/limits.h"
 #include "common/prepared_step.h"
+#include "ops/kinds.h"
 
 namespace py = pybind11;
 using py::literals::operator""_a;
@@ -16,6 +20,9 @@ namespace molspec {
 namespace {
 
 void bind_layouts(py::module_& module) {
+  module.attr("ACTIVATIONS") = py::tuple(py::cast(std::to_array(kActivations)));
+  module.attr("NORM_KINDS") = py::tuple(py::cast(std::to_array(kNormKinds)));
+  module.attr("POSITIONS") = py::tuple(py::cast(std::to_array(kPositions)));
   module.attr("LIMITS") =
       py::dict("block_positions"_a = kBlockPositions, "tree_nodes"_a = kMostTreeNodes,
                "tree_states"_a = kTreeStates, "beam_size"_a = kWidestBeam,

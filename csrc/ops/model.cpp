@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "ops/check.h"
 
@@ -90,13 +91,16 @@ void read_sizes(Reader& reader, Model& model) {
   model.pre_norm = reader.integer("pre_norm", 0, 1);
   model.final_norm = reader.integer("final_norm", 0, 1);
   model.embedding_norm = reader.integer("embedding_norm", 0, 1);
-  model.norm_kind = static_cast<NormKind>(reader.integer("norm_kind", 0, 2));
-  model.positions = static_cast<Positions>(reader.integer("positions", 0, 3));
+  model.norm_kind =
+      static_cast<NormKind>(reader.integer("norm_kind", 0, std::size(kNormKinds) - 1));
+  model.positions =
+      static_cast<Positions>(reader.integer("positions", 0, std::size(kPositions) - 1));
   model.rotary_columns = reader.integer("rotary_columns", 0, model.head_dim);
   check(model.rotary_columns % 2 == 0, "rotary_columns is ", model.rotary_columns,
         ": expected an even number");
   model.gated = reader.integer("gated", 0, 1);
-  model.activation = static_cast<Activation>(reader.integer("activation", 0, 4));
+  model.activation =
+      static_cast<Activation>(reader.integer("activation", 0, std::size(kActivations) - 1));
   model.norm_eps = reader.real();
   model.attention_scale = reader.real();
 }

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from molspec._native import LIMITS
+from molspec._native import ACTIVATIONS, LIMITS, NORM_KINDS, POSITIONS
 from molspec.model.copying import copied_between_processes
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
@@ -30,10 +30,6 @@ _ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 
 #: Their numbers in the table; int8 is for the CPU only.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.int8)
-
-_NORM_KINDS = ("layer", "rms", "std")
-_ADDED, _RELATIVE, _RELATIVE_BY_LAYER, _NONE = range(4)
-_ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}
 
 
 @copied_between_processes
@@ -133,20 +129,20 @@ class _Packer:
             int(spec.norm == "pre"),
             int(spec.final_norm),
             int(spec.embedding_norm),
-            _NORM_KINDS.index(spec.norm_kind),
-            self._kind_of_positions,
+            NORM_KINDS.index(spec.norm_kind),
+            POSITIONS.index(self._positions_kind),
             spec.rotary_columns or 0,
             int(spec.gated),
-            _ACTIVATIONS[spec.activation],
+            ACTIVATIONS.index(spec.activation),
             _bits(spec.norm_eps),
             _bits(spec.head_dim**-0.5 if spec.scale_attention else 1.0),
         ]
 
     @property
-    def _kind_of_positions(self) -> int:
+    def _positions_kind(self) -> str:
         if self._spec.positions == "relative":
-            return _RELATIVE_BY_LAYER if self._spec.relative_per_layer else _RELATIVE
-        return _NONE if self._spec.positions == "none" else _ADDED
+            return "relative_by_layer" if self._spec.relative_per_layer else "relative"
+        return "none" if self._spec.positions == "none" else "added"
 
     def _stack(self, name: str, embedding: str, layers: int) -> None:
         spec = self._spec
@@ -157,7 +153,7 @@ class _Packer:
             self._norm(f"{name}.embedding_norm")
         for index in range(layers):
             layer = f"{name}.layers.{index}"
-            if self._kind_of_positions == _RELATIVE_BY_LAYER:
+            if self._positions_kind == "relative_by_layer":
                 self._biases(layer, name)
             self._attention(f"{layer}.self_attention", ("query", "key", "value"))
             if name == "decoder":
@@ -170,7 +166,7 @@ class _Packer:
 
     def _positions(self, stack: str) -> None:
         spec = self._spec
-        if self._kind_of_positions == _RELATIVE:
+        if self._positions_kind == "relative":
             self._biases(stack, stack)
         elif spec.positions == "learned":
             side = "source" if stack == "encoder" else "target"
