@@ -37,10 +37,10 @@ void bind_layouts(py::module_& module) {
   PYBIND11_NUMPY_DTYPE(BeamAnswer, state, count, finished_count, length, steps, nodes,
                        drafted_tokens, accepted_tokens, emitted_tokens, live_count, first_node,
                        max_length);
-  PYBIND11_NUMPY_DTYPE(BeamPlace, log_prob, node, length, finished);
+  PYBIND11_NUMPY_DTYPE(BeamHypothesis, log_prob, node, length, finished);
   module.attr("LAYOUTS") = py::dict("GreedyAnswer"_a = py::dtype::of<GreedyAnswer>(),
                                     "BeamAnswer"_a = py::dtype::of<BeamAnswer>(),
-                                    "BeamPlace"_a = py::dtype::of<BeamPlace>());
+                                    "BeamHypothesis"_a = py::dtype::of<BeamHypothesis>());
   module.attr("STATES") = py::dict("live"_a = static_cast<int32_t>(AnswerState::kLive),
                                    "no_numbers"_a = static_cast<int32_t>(AnswerState::kNoNumbers));
 }

@@ -26,7 +26,7 @@ struct GreedyAnswer : AnswerState {
 };
 static_assert(sizeof(GreedyAnswer) % 8 == 0, "rows follow each other");
 
-// Beam search: the head of a row of `answers`; places and token ids follow it.
+// Beam search: the head of a row of `answers`; hypotheses and token ids follow it.
 struct BeamAnswer : AnswerState {
   int32_t state;
   int32_t count;           // hypotheses in the beam
@@ -39,13 +39,13 @@ struct BeamAnswer : AnswerState {
 };
 static_assert(sizeof(BeamAnswer) % 8 == 0, "rows follow each other");
 
-struct BeamPlace {
+struct BeamHypothesis {
   double log_prob;
   int32_t node;      // of its last token; of a finished one, of the token before EOS
   int32_t length;    // tokens, EOS counted
   int32_t finished;  // whether EOS was reached
 };
-static_assert(sizeof(BeamPlace) % 8 == 0, "rows follow each other");
+static_assert(sizeof(BeamHypothesis) % 8 == 0, "rows follow each other");
 
 struct BeamNode {
   static constexpr int32_t kNone = -1;

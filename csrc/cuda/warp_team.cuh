@@ -195,12 +195,12 @@ struct WarpTeam {
     sync();
     const bool fresh = is && !known && (equal & ((1U << lane) - 1)) == 0;
     const unsigned all = __ballot_sync(~0U, fresh);
-    const int place = __popc(all & ((1U << lane) - 1)), added = __popc(all);
+    const int index = __popc(all & ((1U << lane) - 1)), added = __popc(all);
     if (added == 0) return;
     if (fresh) {
       atomicOr(&shared.seen[entry.symbol / 32], bit);
-      shared.found[result.count + place] = {entry.symbol, probability};
-      shared.levels[place] = level;
+      shared.found[result.count + index] = {entry.symbol, probability};
+      shared.levels[index] = level;
     }
     sync();
     const int own_level = shared.levels[min(lane, added - 1)];

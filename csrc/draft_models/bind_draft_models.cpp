@@ -1,11 +1,11 @@
-// Binds the paths of draft models, and trees of places.
+// Binds the paths of draft models, and trees of positions.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bindings.h"
 #include "draft_models/continuations.h"
-#include "draft_models/place_tree.h"
+#include "draft_models/position_tree.h"
 #include "draft_models/spec_drafter_paths.h"
 #include "search/bind_step.h"
 
@@ -38,28 +38,28 @@ void bind_continuations(py::module_& module) {
   bind_paths(bound);
 }
 
-// One tree for each row of log_probs [row, place, vocab].
-std::vector<DraftTree> place_trees(const GuessModel& model, const LogProbs& log_probs,
-                                   int32_t node_budget, float min_log_prob) {
+// One tree for each row of log_probs [row, position, vocab].
+std::vector<DraftTree> position_trees(const GuessModel& model, const LogProbs& log_probs,
+                                      int32_t node_budget, float min_log_prob) {
   const int32_t vocab_size = model.roles().vocab_size();
   if (log_probs.ndim() != 3 || log_probs.shape(2) != vocab_size)
-    throw_invalid("log_probs: expected [row, place, ", vocab_size, "]");
-  PlaceTrees drafter(node_budget, min_log_prob);
+    throw_invalid("log_probs: expected [row, position, ", vocab_size, "]");
+  PositionTrees drafter(node_budget, min_log_prob);
   std::vector<DraftTree> trees(static_cast<size_t>(log_probs.shape(0)));
-  std::vector<const float*> places(static_cast<size_t>(log_probs.shape(1)));
+  std::vector<const float*> positions(static_cast<size_t>(log_probs.shape(1)));
   const float* row = log_probs.data();
   for (DraftTree& tree : trees) {
-    for (const float*& place : places) {
-      place = row;
+    for (const float*& position : positions) {
+      position = row;
       row += vocab_size;
     }
-    drafter.draft(places, vocab_size, model.roles().special(), tree);
+    drafter.draft(positions, vocab_size, model.roles().special(), tree);
   }
   return trees;
 }
 
 void bind_spec_drafter(py::module_& module) {
-  module.def("place_trees", &place_trees, py::kw_only(), py::arg("guess_model"),
+  module.def("position_trees", &position_trees, py::kw_only(), py::arg("guess_model"),
              py::arg("log_probs"), py::arg("node_budget"), py::arg("min_log_prob"));
   py::class_<SpecDrafterPaths> bound(module, "SpecDrafterPaths");
   bound

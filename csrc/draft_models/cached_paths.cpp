@@ -108,7 +108,7 @@ void CachedPaths::stage(PathState& state, const DraftTree& drafts) {
   state.pending.clear();
   nodes.stage(state.sequence.node);
   const auto end = static_cast<int32_t>(state.begin) + state.count;
-  nodes.stage(state.sequence.node, drafts, end, state.sequence.placed);
+  nodes.stage(state.sequence.node, drafts, end, state.sequence.slots);
 }
 
 void CachedPaths::check_staged() const {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "draft_models/cached_paths.h"
-#include "draft_models/place_tree.h"
+#include "draft_models/position_tree.h"
 
 namespace molspec {
 
@@ -23,7 +23,7 @@ class SpecDrafterPaths : public CachedPaths {
   // Throws std::invalid_argument for counts below 1.
   SpecDrafterPaths(int32_t row_count, std::shared_ptr<const GuessModel> model, int32_t node_budget,
                    float min_log_prob)
-      : CachedPaths(row_count, std::move(model)), place_trees_(node_budget, min_log_prob) {}
+      : CachedPaths(row_count, std::move(model)), position_trees_(node_budget, min_log_prob) {}
 
   void plan() {
     tree_.clear_staged();
@@ -36,7 +36,7 @@ class SpecDrafterPaths : public CachedPaths {
     }
   }
   // Reads log_probs [staged node, vocab_size]. A tree has the likeliest paths through the guessed
-  // places; for a sample it is the chain that its sampler draws. Throws std::invalid_argument if
+  // positions; for a sample it is the chain that its sampler draws. Throws std::invalid_argument if
   // nothing is staged.
   void advance(const float* log_probs, int32_t vocab_size) {
     check_staged();
@@ -45,16 +45,16 @@ class SpecDrafterPaths : public CachedPaths {
     for (size_t i = 0; i < states_.size(); ++i) {
       const PathState& state = states_[i];
       if (!state.sequence.live) continue;
-      places_.clear();
+      positions_.clear();
       int32_t node = state.sequence.node;
-      for (int32_t place = 0; place < state.count; ++place) {
-        places_.push_back(rows.after(node));
+      for (int32_t i = 0; i < state.count; ++i) {
+        positions_.push_back(rows.after(node));
         node = tree_.child(node, special.pad);
       }
       if (state.sequence.sampler) {
         draw(state, vocab_size, trees_[i]);
       } else {
-        place_trees_.draft(places_, vocab_size, special, trees_[i]);
+        position_trees_.draft(positions_, vocab_size, special, trees_[i]);
       }
     }
     keep(false);  // frees the MASKs: the next round extends the path by tokens
@@ -67,15 +67,15 @@ class SpecDrafterPaths : public CachedPaths {
     const Sequence& sequence = state.sequence;
     int32_t last = DraftTree::kRoot;
     auto length = static_cast<uint32_t>(state.begin);
-    for (const float* row : places_) {
+    for (const float* row : positions_) {
       const Drawn drawn = sequence.rule({row, vocab_size, length++, sequence, sequence.node});
       if (!(drawn.log_prob == drawn.log_prob) || special.holds(drawn.token_id)) return;
       last = tree.add(drawn.token_id, last, tree.log_prob(last) + std::min(drawn.log_prob, 0.0F));
     }
   }
 
-  PlaceTrees place_trees_;
-  std::vector<const float*> places_;  // of one path: its log-probs
+  PositionTrees position_trees_;
+  std::vector<const float*> positions_;  // of one path: its log-probs
 };
 
 }  // namespace molspec

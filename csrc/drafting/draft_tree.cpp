@@ -53,7 +53,7 @@ AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
                   " log_probs: expected as many of each");
   constexpr float kSlack = 1e-4F;  // for rounding errors
   if (!proposed.drawn_from.empty()) check_drawn_from(proposed, roles);
-  std::vector<int32_t> places(count, DraftTree::kNone);
+  std::vector<int32_t> nodes(count, DraftTree::kNone);
   for (size_t i = 0; i < count; ++i) {
     const int32_t token = proposed.token_ids[i], parent = proposed.parents[i];
     const float log_prob = proposed.log_probs[i];
@@ -63,13 +63,13 @@ AdmittedTree::AdmittedTree(const DraftTree& proposed, const TokenRoles& roles)
                 parent, "-1 to ", static_cast<int64_t>(i) - 1);
     check_entry(log_prob <= proposed.log_prob(parent) + kSlack, "log_probs", i, log_prob,
                 "at most its parent's, ", proposed.log_prob(parent));
-    const int32_t before = parent == DraftTree::kRoot ? parent : places[parent];
+    const int32_t before = parent == DraftTree::kRoot ? parent : nodes[parent];
     if (before == DraftTree::kNone || roles.special().holds(token)) continue;
-    places[i] = child(before, token);
-    if (places[i] == DraftTree::kNone) {
-      places[i] = add(token, before, log_prob);
+    nodes[i] = child(before, token);
+    if (nodes[i] == DraftTree::kNone) {
+      nodes[i] = add(token, before, log_prob);
     } else {
-      float& known = log_probs[places[i]];
+      float& known = log_probs[nodes[i]];
       known = std::max(known, log_prob);
     }
   }

@@ -54,7 +54,7 @@ void Guess::start(GuessState& state) const {
   state.match_lengths.assign(codes_.size(), 0);
   state.match_lengths[0] = 1;
   state.copied.assign(static_cast<size_t>(text_.source_length) + 1, 0);
-  rules_.start(state.place);
+  rules_.start(state.cursor);
 }
 
 void Guess::advance(const GuessState& parent, int32_t token, GuessState& child) const {
@@ -76,8 +76,8 @@ GuessContext Guess::context(const GuessState& state) const {
 }
 
 int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
-  const int32_t symbol = rules_.symbols.symbol(token, state.place.rings);
-  const int32_t at = text_.symbols[state.place.copy_point];
+  const int32_t symbol = rules_.symbols.symbol(token, state.cursor.rings);
+  const int32_t at = text_.symbols[state.cursor.copy_point];
   return symbol == at ? rules_.copy_symbol() : symbol;
 }
 
@@ -114,7 +114,7 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
   float total = 1.0F;
   out.clear();
   for (int i = 0; i < count; ++i) {
-    const WeighedToken token = rules_.weigh(lookup_.found[i], state.place);
+    const WeighedToken token = rules_.weigh(lookup_.found[i], state.cursor);
     total -= token.lost;
     if (token.token != SymbolTable::kNoToken) out.push_back({token.token, token.probability});
   }

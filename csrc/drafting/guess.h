@@ -54,9 +54,9 @@ class GuessModel {
 // The guess's state of one path. Copyable; a reused one allocates nothing once it has grown.
 struct GuessState {
   std::vector<uint8_t> match_lengths, copied;
-  GuessPlace place;
+  GuessCursor cursor;
 
-  GuessStateView view() { return {match_lengths.data(), copied.data(), &place}; }
+  GuessStateView view() { return {match_lengths.data(), copied.data(), &cursor}; }
 };
 
 using GuessContext = std::array<int32_t, kGuessContext>;

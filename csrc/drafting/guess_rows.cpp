@@ -10,7 +10,7 @@
 namespace molspec {
 namespace {
 
-// Copies an array to its place in a row that the carver laid out.
+// Copies an array to where it lies in a row that the carver laid out.
 template <typename T>
 void put(std::string& row, const uint8_t* base, const T* at, const T* from, int64_t count) {
   std::memcpy(&row[reinterpret_cast<const uint8_t*>(at) - base], from,
@@ -45,7 +45,7 @@ std::optional<std::vector<ContextEntry>> context_entries(const NgramTable& ngram
   for (uint32_t context = 1; context < ngram.context_count; ++context) {
     ContextHash& hash = hashes[context] = hashes[parents[context]];
     hash.add(ngram.context_symbols[context]);
-    size_t at = size_t{hash.place & (index.bucket_count - 1)} * ContextIndex::kBucket;
+    size_t at = size_t{hash.bucket & (index.bucket_count - 1)} * ContextIndex::kBucket;
     for (; entries[at].context != 0; at = (at + 1) % entries.size())
       if (entries[at].tag == hash.tag) return std::nullopt;
     entries[at] = {hash.tag, context};

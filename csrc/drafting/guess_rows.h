@@ -92,20 +92,20 @@ struct GuessTextRow {
   }
 };
 
-// A state's row: its place, match lengths and copied atoms, in whole words.
-constexpr int64_t kGuessPlaceBytes = 72;
+// A state's row: its cursor, match lengths and copied atoms, in whole words.
+constexpr int64_t kGuessCursorBytes = 72;
 static_assert(
-    sizeof(GuessPlace) + 8 <= kGuessPlaceBytes,
-    "a state's row begins with its place, and ends that with 8 bytes of the device's own");
+    sizeof(GuessCursor) + 8 <= kGuessCursorBytes,
+    "a state's row begins with its cursor, and ends that with 8 bytes of the device's own");
 
 MOLSPEC_ANYWHERE inline int64_t guess_row_bytes(int64_t count) { return (count + 7) / 8 * 8; }
 MOLSPEC_ANYWHERE inline GuessStateView guess_state_of(uint8_t* row, const GuessText& text) {
-  uint8_t* match_lengths = row + kGuessPlaceBytes;
+  uint8_t* match_lengths = row + kGuessCursorBytes;
   return {match_lengths, match_lengths + guess_row_bytes(text.size),
-          reinterpret_cast<GuessPlace*>(row)};
+          reinterpret_cast<GuessCursor*>(row)};
 }
 MOLSPEC_ANYWHERE inline int64_t guess_state_size(int64_t text_size, int64_t source_length) {
-  return kGuessPlaceBytes + guess_row_bytes(text_size) + guess_row_bytes(source_length + 1);
+  return kGuessCursorBytes + guess_row_bytes(text_size) + guess_row_bytes(source_length + 1);
 }
 
 class GuessModel;

@@ -43,7 +43,7 @@ MOLSPEC_ANYWHERE inline int match_class(int length) {
 constexpr int kMatchClasses = 8;
 
 // The state of a path, except its two rows of bytes.
-struct GuessPlace {
+struct GuessCursor {
   static constexpr int kHistory = 7;
 
   int32_t copy_point = 0;
@@ -53,14 +53,14 @@ struct GuessPlace {
 };
 
 // The context of the n-gram model, the most informative symbol last.
-constexpr int kGuessContext = GuessPlace::kHistory + 5;
+constexpr int kGuessContext = GuessCursor::kHistory + 5;
 
 struct GuessStateView {
   // For every position of the copy text: how many of the newest symbols equal the symbols directly
   // before it, at most 255. BOS counts as before the first.
   uint8_t* match_lengths;
   uint8_t* copied;  // by source position: 1 if the path has copied its atom
-  GuessPlace* place;
+  GuessCursor* cursor;
 };
 
 // The code of the text's symbols beyond the 255 that can be matched.
@@ -74,7 +74,7 @@ struct GuessText {
   int32_t size, source_length;
 };
 
-// A predicted symbol as a token; kNoToken if it is not a token at this place.
+// A predicted symbol as a token; kNoToken if it is not a token there.
 struct WeighedToken {
   int32_t token;
   float probability;
@@ -97,41 +97,41 @@ struct GuessRules {
   }
 
   // The state after BOS, but for the match lengths and copied atoms.
-  MOLSPEC_ANYWHERE void start(GuessPlace& place) const {
-    place = {};
-    for (int32_t& symbol : place.history) symbol = symbols.special.bos;
+  MOLSPEC_ANYWHERE void start(GuessCursor& cursor) const {
+    cursor = {};
+    for (int32_t& symbol : cursor.history) symbol = symbols.special.bos;
   }
 
   // The part of `advance_guess` for the leading member.
-  MOLSPEC_ANYWHERE void follow(const GuessPlace& parent, int32_t token, int32_t symbol,
+  MOLSPEC_ANYWHERE void follow(const GuessCursor& parent, int32_t token, int32_t symbol,
                                const GuessStateView& child) const {
-    const GuessPlace before = parent;  // a copy: for the compiler, `child` may alias it
-    GuessPlace& place = *child.place;
+    const GuessCursor before = parent;  // a copy: for the compiler, `child` may alias it
+    GuessCursor& cursor = *child.cursor;
     const bool ended = before.copy_point == text.source_length || symbol == symbols.special.pad;
     const bool continues = text.symbols[before.copy_point] == symbol && !ended;
     const TokenKind kind = symbols.kinds[token];
     if (continues && text_kind(before.copy_point) == TokenKind::kAtom)
       child.copied[text.atoms[before.copy_point]] = 1;
-    place.copy_point = before.copy_point + continues;
-    place.open_parentheses =
+    cursor.copy_point = before.copy_point + continues;
+    cursor.open_parentheses =
         before.open_parentheses + (kind == TokenKind::kOpen) - (kind == TokenKind::kClose);
-    place.history[0] = symbol;
-    for (int i = 1; i < GuessPlace::kHistory; ++i) place.history[i] = before.history[i - 1];
-    place.rings = before.rings;
-    symbols.advance(token, place.rings);
+    cursor.history[0] = symbol;
+    for (int i = 1; i < GuessCursor::kHistory; ++i) cursor.history[i] = before.history[i - 1];
+    cursor.rings = before.rings;
+    symbols.advance(token, cursor.rings);
     expect_jump(before, kind, child);
   }
 
   // Two copy points that matching symbols cannot find: after ".", the first atom that is not copied
   // yet; after a branch that closed earlier than its original, the end of the original.
-  MOLSPEC_ANYWHERE void expect_jump(const GuessPlace& parent, TokenKind kind,
+  MOLSPEC_ANYWHERE void expect_jump(const GuessCursor& parent, TokenKind kind,
                                     const GuessStateView& child) const {
     if (kind == TokenKind::kDot) {
       for (int32_t position = 0; position < text.source_length; ++position) {
         if (text_kind(position) != TokenKind::kAtom || child.copied[position] != 0) continue;
         return expect(position, child);
       }
-    } else if (kind == TokenKind::kClose && child.place->copy_point == parent.copy_point) {
+    } else if (kind == TokenKind::kClose && child.cursor->copy_point == parent.copy_point) {
       int depth = 1;
       for (int32_t position = parent.copy_point; text_kind(position) != TokenKind::kOther;
            ++position) {
@@ -155,20 +155,20 @@ struct GuessRules {
     return kUnit * match - (copied ? kCopiedPenalty : 0) - (rewritten ? kRewrittenPenalty : 0);
   }
 
-  MOLSPEC_ANYWHERE int32_t ahead(const GuessPlace& place, int32_t distance) const {
-    const int32_t position = place.copy_point + distance;
+  MOLSPEC_ANYWHERE int32_t ahead(const GuessCursor& cursor, int32_t distance) const {
+    const int32_t position = cursor.copy_point + distance;
     return position < text.size ? text.symbols[position] : symbols.special.pad;
   }
 
   MOLSPEC_ANYWHERE void context(const GuessStateView& state, int32_t* context) const {
-    const GuessPlace& place = *state.place;
-    const int32_t* past = place.history;
-    const bool rewritten = place.copy_point > text.source_length;
+    const GuessCursor& cursor = *state.cursor;
+    const int32_t* past = cursor.history;
+    const bool rewritten = cursor.copy_point > text.source_length;
     const int copying =
-        match_class(state.match_lengths[place.copy_point]) + (rewritten ? kMatchClasses : 0);
+        match_class(state.match_lengths[cursor.copy_point]) + (rewritten ? kMatchClasses : 0);
     const int32_t entries[kGuessContext] = {
-        ahead(place, 3), ahead(place, 2), ahead(place, 1), past[6], past[5],         past[4],
-        past[3],         past[2],         past[1],         copying, ahead(place, 0), past[0]};
+        ahead(cursor, 3), ahead(cursor, 2), ahead(cursor, 1), past[6], past[5],          past[4],
+        past[3],          past[2],          past[1],          copying, ahead(cursor, 0), past[0]};
     for (int i = 0; i < kGuessContext; ++i) context[i] = entries[i];
   }
 
@@ -183,20 +183,20 @@ struct GuessRules {
     return token;
   }
 
-  MOLSPEC_ANYWHERE bool balanced(int32_t token, const GuessPlace& place) const {
+  MOLSPEC_ANYWHERE bool balanced(int32_t token, const GuessCursor& cursor) const {
     const TokenKind kind = symbols.kinds[token];
-    if (kind == TokenKind::kClose) return place.open_parentheses > 0;
+    if (kind == TokenKind::kClose) return cursor.open_parentheses > 0;
     if (kind == TokenKind::kDot || token == symbols.special.eos)
-      return place.open_parentheses == 0 && place.rings.count == 0;
+      return cursor.open_parentheses == 0 && cursor.rings.count == 0;
     return true;
   }
 
   MOLSPEC_ANYWHERE WeighedToken weigh(const SymbolProbability& found,
-                                      const GuessPlace& place) const {
+                                      const GuessCursor& cursor) const {
     if (found.symbol == kNoSymbol) return {SymbolTable::kNoToken, 0, 0};
-    const int32_t token = possible_token(found.symbol, place.rings);
+    const int32_t token = possible_token(found.symbol, cursor.rings);
     if (token == SymbolTable::kNoToken) return {token, 0, found.probability};
-    const float weight = balanced(token, place) ? 1.0F : kUnbalanced;
+    const float weight = balanced(token, cursor) ? 1.0F : kUnbalanced;
     return {token, found.probability * weight, found.probability * (1.0F - weight)};
   }
 };
@@ -206,11 +206,11 @@ template <typename Team>
 MOLSPEC_ANYWHERE bool choose_copy(const Team& team, const GuessRules& rules,
                                   const GuessStateView& state) {
   // While the path copies, no other position can be better: the usual case costs nothing.
-  const int stay = rules.copy_score(state, state.place->copy_point) + kStayBonus;
+  const int stay = rules.copy_score(state, state.cursor->copy_point) + kStayBonus;
   if (stay >= kUnit * kSettledMatch) return false;
   const int32_t position = team.best_copy(rules, state, stay);
   team.sync();  // all have read the copy point
-  if (position >= 0 && team.leads()) state.place->copy_point = position;
+  if (position >= 0 && team.leads()) state.cursor->copy_point = position;
   team.sync();
   return position >= 0;
 }
@@ -221,12 +221,12 @@ MOLSPEC_ANYWHERE void advance_guess(const Team& team, const GuessRules& rules,
                                     const GuessStateView& parent, int32_t token,
                                     const GuessStateView& child) {
   const GuessText& text = rules.text;
-  const int32_t symbol = rules.symbols.symbol(token, parent.place->rings);
+  const int32_t symbol = rules.symbols.symbol(token, parent.cursor->rings);
   team.extend_matches(parent.match_lengths, text.codes, text.code_of_symbol[symbol],
                       child.match_lengths, text.size);
   team.copy(parent.copied, child.copied, text.source_length + 1);
   team.sync();
-  if (team.leads()) rules.follow(*parent.place, token, symbol, child);
+  if (team.leads()) rules.follow(*parent.cursor, token, symbol, child);
   team.sync();
   choose_copy(team, rules, child);
 }
@@ -241,7 +241,7 @@ MOLSPEC_ANYWHERE int guess_symbols(const Team& team, const GuessRules& rules, co
   const int count = team.look_up(ngram, context, kGuessFloor);
   const int copy = team.find(count, rules.copy_symbol());
   if (copy < 0) return count;
-  const int32_t symbol = rules.text.symbols[state.place->copy_point];
+  const int32_t symbol = rules.text.symbols[state.cursor->copy_point];
   const int same = team.find(count, symbol);
   SymbolProbability* found = team.found();
   team.sync();  // all have looked

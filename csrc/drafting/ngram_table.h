@@ -40,10 +40,10 @@ struct NgramTable {
 //
 // The hash of a context's symbols, newest first: its bucket, and the tag that is compared there.
 struct ContextHash {
-  uint32_t place, tag;
+  uint32_t bucket, tag;
 
   MOLSPEC_ANYWHERE void add(int32_t symbol) {
-    place = mixed((place ^ static_cast<uint32_t>(symbol)) * 0x9E3779B1U);
+    bucket = mixed((bucket ^ static_cast<uint32_t>(symbol)) * 0x9E3779B1U);
     tag = mixed((tag + static_cast<uint32_t>(symbol)) * 0x85EBCA6BU);
   }
 
@@ -69,7 +69,7 @@ struct ContextIndex {
 
   // The context with this hash, or 0.
   MOLSPEC_ANYWHERE uint32_t find(const ContextHash& hash) const {
-    for (uint32_t bucket = hash.place;; ++bucket) {
+    for (uint32_t bucket = hash.bucket;; ++bucket) {
       const ContextEntry* at = entries + (bucket & (bucket_count - 1)) * kBucket;
       const ContextEntry all[kBucket] = {at[0], at[1], at[2], at[3]};
       for (const ContextEntry& entry : all)

@@ -35,8 +35,8 @@ struct Fault {
 // Throws std::runtime_error if there is a fault: "node 3 has token id 17: expected 0 to 12".
 void refuse(const Fault& fault);
 
-// The places of the keys and values of encoded queries: for every query its length in positions and
-// its blocks of the memory cache.
+// Where the keys and values of encoded queries are: for every query its length in positions and its
+// blocks of the memory cache.
 struct Memories {
   const int32_t* rows;  // [query, 1 + most_blocks]: length, then block indices
   int64_t count;
@@ -126,7 +126,7 @@ struct Node {
   int32_t memory;      // row of the memory table
 };
 static_assert(sizeof(Node) == 16, "a row of the nodes tensor");
-// The memory of a gap: a place without a node, which a device skips.
+// The memory of a gap, a row without a node, which a device skips.
 constexpr int32_t kAbsent = -1;
 
 struct DecoderStepProblem {

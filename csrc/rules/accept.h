@@ -8,7 +8,7 @@
 //                         token_id and log_prob: the model's, NaN if it is not a number
 //   drafted(node, token)  the staged draft of a token after a node, or kLastToken if there is none
 //   keep(node, count)     the node is on the path, after `count` accepted drafts
-//   write(place, token)   writes an emitted token
+//   write(index, token)   writes an emitted token
 
 #pragma once
 

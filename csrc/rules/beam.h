@@ -69,12 +69,12 @@ MOLSPEC_ANYWHERE inline int32_t most_choices(int32_t beam_size, bool apart) {
 template <typename Stepper, typename Lists>
 MOLSPEC_ANYWHERE bool may_matter(const Stepper& stepper, const Lists& lists, int32_t rank,
                                  int32_t choice_count) {
-  int32_t places = stepper.beam_size();
+  int32_t left = stepper.beam_size();
   const BeamEntry& entry = lists.beam[rank];
   for (int32_t i = 0; i < choice_count; ++i) {
     const BeamChoice& choice = lists.choices[i];
-    places -= stepper.apart() && stepper.stop().finishes(choice.token_id) ? 0 : 1;
-    if (places == 0) return choice.score <= stepper.score(entry.log_prob, entry.length + 1);
+    left -= stepper.apart() && stepper.stop().finishes(choice.token_id) ? 0 : 1;
+    if (left == 0) return choice.score <= stepper.score(entry.log_prob, entry.length + 1);
   }
   return true;
 }

@@ -124,7 +124,7 @@ Decoded Batch::take(Query& query) const {
   Decoded decoded = query.search->take();
   const Settings& its = settings(*query.spec);
   std::vector<Hypothesis>& found = decoded.hypotheses;
-  // A beam may have more places than there are tokens that it may write.
+  // A beam may have more ranks than there are tokens that it may write.
   const auto is_impossible = [](const Hypothesis& each) { return each.log_prob == -kInfinity; };
   if (its.changes_rows())
     found.erase(std::remove_if(found.begin(), found.end(), is_impossible), found.end());

@@ -32,19 +32,19 @@ class QueryNodes {
 
   // Stages a node whose parent is evaluated or staged.
   void stage(int32_t node) const { tree_->stage(row_, node); }
-  // Stages drafts after `node`, writes their slots to `placed` and returns how many there are. A
+  // Stages drafts after `node`, writes their slots to `slots` and returns how many there are. A
   // draft at max_position is left out (kNone), with those after it: no token may follow it, so its
   // row would be wasted.
   int32_t stage(int32_t node, const DraftTree& drafts, int32_t max_position,
-                std::vector<int32_t>& placed) {
+                std::vector<int32_t>& slots) {
     int32_t count = 0;
-    placed.assign(drafts.parents.size(), TokenTree::kNone);
-    for (size_t i = 0; i < placed.size(); ++i) {
+    slots.assign(drafts.parents.size(), TokenTree::kNone);
+    for (size_t i = 0; i < slots.size(); ++i) {
       const int32_t after = drafts.parents[i];
-      const int32_t parent = after == DraftTree::kRoot ? node : placed[after];
+      const int32_t parent = after == DraftTree::kRoot ? node : slots[after];
       if (parent == TokenTree::kNone || tree_->position(parent) + 1 >= max_position) continue;
-      placed[i] = child_or_new(parent, drafts.token_ids[i]);
-      stage(placed[i]);
+      slots[i] = child_or_new(parent, drafts.token_ids[i]);
+      stage(slots[i]);
       ++count;
     }
     return count;

@@ -34,8 +34,8 @@ int32_t greatest(const int32_t* group) {
   return most;
 }
 
-// The first place of a rank in a group.
-int32_t place_of(int32_t rank, const int32_t* group) {
+// The first index of a rank in a group.
+int32_t index_of(int32_t rank, const int32_t* group) {
   int32_t first = kGroup;
   for (int32_t i = 0; i < kGroup; ++i) first = std::min(first, group[i] == rank ? i : kGroup);
   return first;
@@ -68,8 +68,8 @@ void best_tokens(const float* log_probs, int32_t vocab_size, int32_t count,
       if (most > best) best = most, group = row * kGroup;
     }
     if (best == kNoRank) break;
-    group += place_of(best, greatest_of + group);
-    const int32_t token = group * kGroup + place_of(best, ranks + group * kGroup);
+    group += index_of(best, greatest_of + group);
+    const int32_t token = group * kGroup + index_of(best, ranks + group * kGroup);
     out.push_back({token, log_probs[token]});
     ranks[token] = kNoRank;
     look_at(group);

@@ -75,15 +75,15 @@ std::vector<RowsCall> TokenRows::calls(const TokenTree::StagedNode* nodes, size_
     leaves.push_back(leaf);
   }
   std::vector<RowsCall> calls;
-  std::vector<std::pair<size_t, int64_t>> place(leaves.size());  // of a leaf: its call and row
+  std::vector<std::pair<size_t, int64_t>> where(leaves.size());  // of a leaf: its call and row
   for (std::vector<size_t>& group : split(leaves, options.call_cost)) {
     std::ranges::sort(group);  // the memories are mostly those of the step before
     for (size_t row = 0; row < group.size(); ++row)
-      place[group[row]] = {calls.size(), static_cast<int64_t>(row)};
+      where[group[row]] = {calls.size(), static_cast<int64_t>(row)};
     calls.push_back(call(leaves, group, options));
   }
   for (size_t i = 0; i < node_count; ++i) {
-    const auto& [at, row] = place[row_of[i]];
+    const auto& [at, row] = where[row_of[i]];
     RowsCall& own = calls[at];
     own.nodes.push_back(static_cast<int64_t>(i));
     own.slots.push_back(paths[nodes[i].path_begin + nodes[i].position]);

@@ -9,9 +9,9 @@ namespace molspec {
 
 int32_t Fork::draft() const {
   if (slot == head.node) return DraftTree::kRoot;
-  const auto found = std::find(head.placed.begin(), head.placed.end(), slot);
-  return found == head.placed.end() ? DraftTree::kNone
-                                    : static_cast<int32_t>(found - head.placed.begin());
+  const auto found = std::find(head.slots.begin(), head.slots.end(), slot);
+  return found == head.slots.end() ? DraftTree::kNone
+                                   : static_cast<int32_t>(found - head.slots.begin());
 }
 
 namespace {
@@ -33,7 +33,7 @@ Drawn relaxed(const Relaxed& options, const Fork& fork) {
   const int32_t after = fork.draft();
   std::vector<int32_t> staged;
   for (int32_t i = 0; i < drafts.size(); ++i)
-    if (drafts.parents[i] == after && fork.head.placed[i] != TokenTree::kNone) staged.push_back(i);
+    if (drafts.parents[i] == after && fork.head.slots[i] != TokenTree::kNone) staged.push_back(i);
   for (const int32_t i : staged)
     if (drafts.token_ids[i] == best.token_id) return best;
   Drawn next = best;
@@ -68,10 +68,10 @@ class Rejection {
     const Noise noise = sampler_.noise().of_verification();
     const DraftTree& drafts = fork.head.drafts;
     const int32_t after = fork.draft();
-    uint32_t place = 0;
+    uint32_t tried = 0;
     for (int32_t draft = after + 1; after != DraftTree::kNone && draft < drafts.size(); ++draft) {
       if (drafts.parents[draft] != after) continue;
-      if (!keeps(drafts, draft, noise.even(fork.length, place++))) continue;
+      if (!keeps(drafts, draft, noise.even(fork.length, tried++))) continue;
       return {drafts.token_ids[draft], fork.log_probs[drafts.token_ids[draft]]};
     }
     const int32_t token = draw(fork.length);

@@ -48,7 +48,7 @@ int32_t Search::stage() {
   for (Head* head : heads_) {
     draft(*head);
     nodes_.stage(head->node);
-    count += nodes_.stage(head->node, head->drafts, stop_.max_length, head->placed);
+    count += nodes_.stage(head->node, head->drafts, stop_.max_length, head->slots);
   }
   return count;
 }

@@ -46,7 +46,7 @@ struct SequenceTeam {
     return staged ? child + 1 : kLastToken;
   }
   void keep(int32_t node, int32_t /*count*/) const { sequence.accepted.push_back(slot(node)); }
-  void write(int32_t /*place*/, int32_t token_id) const { sequence.token_ids.push_back(token_id); }
+  void write(int32_t /*index*/, int32_t token_id) const { sequence.token_ids.push_back(token_id); }
 
  private:
   int32_t slot(int32_t node) const { return node == kLastToken ? sequence.node : node - 1; }

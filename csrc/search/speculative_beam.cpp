@@ -127,7 +127,7 @@ class SpeculativeBeamSearch final : public Search {
   // Writes the accepted drafts, after kRoot, to `path_`.
   void accept(const Head& head, const StepLogProbs& log_probs) {
     const DraftTree& tree = head.drafts;
-    const std::vector<int32_t>& slots = head.placed;
+    const std::vector<int32_t>& slots = head.slots;
     best_.resize(std::max(best_.size(), slots.size() + 1));
     for (size_t i = 0; i <= slots.size(); ++i) best_[i].clear();
     depths_.assign(slots.size() + 1, TokenTree::kNone);  // of accepted drafts, kRoot before them
@@ -164,7 +164,7 @@ class SpeculativeBeamSearch final : public Search {
       }
       if (last) return;
       log_prob += static_cast<double>(log_probs.after(node)[draft_token]);
-      node = from.placed[path_[depth + 1]];
+      node = from.slots[path_[depth + 1]];
     }
   }
   void carry(int32_t rank) {

@@ -1,5 +1,5 @@
-// The decoded and drafted tokens of a batch of queries as trees, and the place of each token's keys
-// and values in the key-value cache.
+// The decoded and drafted tokens of a batch of queries as trees, and where each token's keys
+// and values are in the key-value cache.
 //
 // A node is its slot: block * kBlockPositions + position in the block. A query owns whole blocks,
 // and a node lies in its parent's block while there is room, so a path touches few blocks:

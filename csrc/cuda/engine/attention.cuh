@@ -80,12 +80,12 @@ struct ValueGroup {
   static constexpr int kPositions = kVectors == 1 ? kWarp : kWarp / 2 / kVectors;
   float values[kPositions][kVectors];
 
-  // Lane l's `place` is the offset of the values of position l in steps of 16 columns: 32 bits are
+  // Lane l's `offset` is the offset of the values of position l in steps of 16 columns: 32 bits are
   // enough for any cache.
-  __device__ void load(const AttentionProblem& problem, unsigned place, int first) {
+  __device__ void load(const AttentionProblem& problem, unsigned offset, int first) {
 #pragma unroll
     for (int j = 0; j < kPositions; ++j) {
-      const unsigned at = __shfl_sync(~0U, place, first + j);
+      const unsigned at = __shfl_sync(~0U, offset, first + j);
       const float* row = problem.cache.base + static_cast<uint64_t>(at) * kColumnStep;
 #pragma unroll
       for (int v = 0; v < kVectors; ++v)
@@ -153,14 +153,14 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
   const int64_t block = slot / kBlockPositions * problem.cache.block_stride;
   const int64_t head_begin = head * problem.head_stride;
   const int64_t values_at = block + width * kBlockPositions + slot % kBlockPositions * width;
-  const auto place = static_cast<unsigned>((values_at + head_begin) / kColumnStep);
+  const auto offset = static_cast<unsigned>((values_at + head_begin) / kColumnStep);
   const float bias = key_bias(problem, node, head, first + min(lane, count - 1));
   const float* keys =
       problem.cache.base + block + head_begin * kBlockPositions + slot % kBlockPositions;
   KeyColumns columns;
   columns.load(problem, query, keys, 0);
   ValueGroup<kVectors> group;
-  group.load(problem, place, 0);
+  group.load(problem, offset, 0);
   float score = columns.add(problem, 0, 0.0f);
 #pragma unroll
   for (int column = kWarp; column < kVectors * kWarp; column += kWarp) {
@@ -171,7 +171,7 @@ __device__ void add_positions(const AttentionProblem& problem, const Node& node,
   const float weight = sums.weigh(lane < count ? scored : -INFINITY);
   group.add(weight, 0, count, sums);
   for (int j = group.kPositions; j < count; j += group.kPositions) {
-    group.load(problem, place, j);
+    group.load(problem, offset, j);
     group.add(weight, j, count, sums);
   }
 }

@@ -88,7 +88,7 @@ struct Ending {
   int32_t slot = 0;
 
   __device__ void load(const LinearProblem& problem, int row, int column) {
-    // An absent row has no ending: the place may be written already.
+    // An absent row has no ending: its memory may be written already.
     if (row >= problem.row_limit) return;
     bias = problem.linear.bias[column];
     if (problem.factor) factor = problem.factor[row * problem.out_stride + column];

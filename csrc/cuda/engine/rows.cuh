@@ -94,10 +94,10 @@ inline __global__ void embed_kernel(EmbedProblem problem) {
   // A row of a faulty source has -1 for both: it reads any row of the tables.
   const int64_t token_id = max(node.token_id, 0), position = max(node.position, 0);
   const float* token = problem.embedding + token_id * problem.stride;
-  const int64_t place = position * problem.stride;
+  const int64_t offset = position * problem.stride;
   float* out = problem.out + static_cast<int64_t>(row) * problem.stride;
   write_columns(problem.stride, out, [&](int i) {
-    return problem.positions ? token[i] + problem.positions[place + i] : token[i];
+    return problem.positions ? token[i] + problem.positions[offset + i] : token[i];
   });
 }
 

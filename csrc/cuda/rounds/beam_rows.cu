@@ -1,8 +1,8 @@
 #include "cuda/launch.h"
+#include "cuda/rounds/allot_nodes.cuh"
 #include "cuda/rounds/beam_rows.h"
 #include "cuda/rounds/extend_beams.cuh"
 #include "cuda/rounds/likeliest.cuh"
-#include "cuda/rounds/place_nodes.cuh"
 
 namespace molspec::cuda {
 
@@ -17,7 +17,7 @@ inline __global__ void stage_beams_kernel(StageBeamsProblem problem) {
   const int query = blockIdx.x;
   const BeamRows& rows = problem.rows;
   BeamAnswer& answer = rows.answers.head(query);
-  const int32_t first = place_nodes(problem.nodes, problem.node_count, rows.answers.query_count,
+  const int32_t first = allot_nodes(problem.nodes, problem.node_count, rows.answers.query_count,
                                     [&](int other) { return node_count_of(problem, other); });
   if (threadIdx.x == 0) answer.first_node = first;
   if (first == BeamAnswer::kNotStaged) return;
@@ -29,7 +29,7 @@ inline __global__ void stage_beams_kernel(StageBeamsProblem problem) {
       rows.path_slots[rows.path_begin(query, 0, 0)] = rows.slot(query, 0);
     }
   }
-  const BeamPlace* beam = rows.answers.beam(query);
+  const BeamHypothesis* beam = rows.answers.beam(query);
   for (int32_t rank = threadIdx.x; rank < answer.count; rank += blockDim.x) {
     if (beam[rank].finished) continue;
     int32_t at = first;

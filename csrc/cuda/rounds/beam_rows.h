@@ -6,8 +6,8 @@
 //   rank_tokens    the likeliest tokens after every node
 //   extend_beams   the next beam
 //
-// The host begins a row by writing its answer's head and its first place, and reads the answers
-// from time to time.
+// The host begins a row by writing its answer's head and its first hypothesis, and reads the
+// answers from time to time.
 //
 // Live hypotheses have the same length, so a round needs one slot of the cache for each, and the
 // slots of a query are beam_size *lanes* of positions: nothing is allocated or freed. A hypothesis
@@ -24,25 +24,25 @@
 
 namespace molspec::cuda {
 
-// Places by rank: those of the beam and, if hypotheses finish apart, as many for the finished ones.
-// When the query is done, the token ids of the answers by rank follow.
+// Hypotheses by rank: those of the beam and, if hypotheses finish apart, as many for the finished
+// ones. When the query is done, the token ids of the answers by rank follow.
 struct BeamAnswers {
   uint8_t* data;  // [query, stride]
   int64_t query_count, stride;
-  int64_t beam_size, place_count;  // place_count: beam_size, or twice that
-  int64_t capacity;                // positions of a path: BOS and tokens
+  int64_t beam_size, hypothesis_count;  // hypothesis_count: beam_size, or twice that
+  int64_t capacity;                     // positions of a path: BOS and tokens
 
   MOLSPEC_ANYWHERE BeamAnswer& head(int64_t query) const {
     return *reinterpret_cast<BeamAnswer*>(data + query * stride);
   }
-  MOLSPEC_ANYWHERE BeamPlace* beam(int64_t query) const {
-    return reinterpret_cast<BeamPlace*>(data + query * stride + sizeof(BeamAnswer));
+  MOLSPEC_ANYWHERE BeamHypothesis* beam(int64_t query) const {
+    return reinterpret_cast<BeamHypothesis*>(data + query * stride + sizeof(BeamAnswer));
   }
-  MOLSPEC_ANYWHERE BeamPlace* finished(int64_t query) const { return beam(query) + beam_size; }
+  MOLSPEC_ANYWHERE BeamHypothesis* finished(int64_t query) const { return beam(query) + beam_size; }
   MOLSPEC_ANYWHERE int32_t* token_ids(int64_t query, int64_t rank) const {
-    return reinterpret_cast<int32_t*>(beam(query) + place_count) + rank * capacity;
+    return reinterpret_cast<int32_t*>(beam(query) + hypothesis_count) + rank * capacity;
   }
-  MOLSPEC_ANYWHERE bool finished_apart() const { return place_count > beam_size; }
+  MOLSPEC_ANYWHERE bool finished_apart() const { return hypothesis_count > beam_size; }
   MOLSPEC_ANYWHERE int32_t max_length(int64_t query) const {
     const int32_t requested = head(query).max_length;
     return requested < capacity ? requested : static_cast<int32_t>(capacity) - 1;

@@ -14,22 +14,22 @@ struct CopyRun {
   const GuessRules& rules;
   const WarpTeam& team;
 
-  // Writes to `to`, which has another place, the state after copying `count` tokens from `from`, a
+  // Writes to `to`, which has another cursor, the state after copying `count` tokens from `from`, a
   // lane each. Returns the last token; or kNoToken, with `to` invalid, if copying ends earlier or
   // needs more than symbols and rings: after a "." it continues elsewhere.
   __device__ int32_t follow(const GuessStateView& from, int32_t count,
                             const GuessStateView& to) const {
     const GuessText& text = rules.text;
-    const int lane = lane_index(), begin = from.place->copy_point;
+    const int lane = lane_index(), begin = from.cursor->copy_point;
     const bool is = lane < count && begin + lane < text.size;
     const int32_t symbol = is ? text.symbols[begin + lane] : rules.symbols.special.pad;
     const TokenKind kind = is ? rules.text_kind(begin + lane) : TokenKind::kOther;
     if (__any_sync(~0U, lane < count && !continues(symbol, kind))) return SymbolTable::kNoToken;
     team.copy(from.copied, to.copied, text.source_length + 1);
     extend_matches(from.match_lengths, text.code_of_symbol[symbol], count, to.match_lengths);
-    if (team.leads()) to.place->rings = from.place->rings;
+    if (team.leads()) to.cursor->rings = from.cursor->rings;
     team.sync();
-    const int32_t last = follow_rings(symbol, count, to.place->rings);
+    const int32_t last = follow_rings(symbol, count, to.cursor->rings);
     if (last == SymbolTable::kNoToken) return last;
     const unsigned all = (2U << (count - 1)) - 1;
     const int opened = __popc(__ballot_sync(~0U, kind == TokenKind::kOpen) & all);
@@ -37,11 +37,11 @@ struct CopyRun {
     // The lane's symbol in the history: the last lane has the newest.
     const int32_t newest = __shfl_sync(~0U, symbol, max(count - 1 - lane, 0));
     if (is && kind == TokenKind::kAtom) to.copied[text.atoms[begin + lane]] = 1;
-    if (lane < GuessPlace::kHistory)
-      to.place->history[lane] = lane < count ? newest : from.place->history[lane - count];
+    if (lane < GuessCursor::kHistory)
+      to.cursor->history[lane] = lane < count ? newest : from.cursor->history[lane - count];
     if (team.leads()) {
-      to.place->copy_point = begin + count;
-      to.place->open_parentheses = from.place->open_parentheses + opened - closed;
+      to.cursor->copy_point = begin + count;
+      to.cursor->open_parentheses = from.cursor->open_parentheses + opened - closed;
     }
     team.sync();
     return last;

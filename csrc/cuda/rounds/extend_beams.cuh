@@ -1,4 +1,4 @@
-// extend_beams on the GPU: a block a query. A candidate's place is the number of candidates before
+// extend_beams on the GPU: a block a query. A candidate's order is the number of candidates before
 // it.
 
 #pragma once
@@ -57,15 +57,10 @@ struct BeamExtender {
   __device__ bool continues(int32_t rank) const { return shared.beam[rank].continues(its_stop); }
 
   // Hypotheses.
-  __device__ void read(const BeamPlace* places, int32_t count, BeamEntry* entries) const {
+  __device__ void read(const BeamHypothesis* kept, int32_t count, BeamEntry* entries) const {
     for (int32_t i = threadIdx.x; i < count; i += blockDim.x)
-      entries[i] = {places[i].log_prob,
-                    places[i].node,
-                    places[i].length,
-                    places[i].finished,
-                    1.0f,
-                    kNoToken,
-                    i};
+      entries[i] = {
+          kept[i].log_prob, kept[i].node, kept[i].length, kept[i].finished, 1.0f, kNoToken, i};
   }
 
   // ---------------------------------------------------------------------------------- choices
@@ -115,23 +110,23 @@ struct BeamExtender {
 
   // The number of candidates before candidate i of a rank, `mine`. A rank's scores fall; among
   // equal ones the tokens need not rise.
-  __device__ int32_t place_of(int32_t own_rank, int32_t own_i, const BeamChoice& mine) const {
-    int32_t place = 0;
-    for (int32_t rank = 0; rank < shared.count && place < most_choices(); ++rank)
+  __device__ int32_t order_of(int32_t own_rank, int32_t own_i, const BeamChoice& mine) const {
+    int32_t order = 0;
+    for (int32_t rank = 0; rank < shared.count && order < most_choices(); ++rank)
       for (int32_t i = 0; i < shared.candidate_counts[rank]; ++i) {
         const double other = shared.scores[rank * width() + i];
         if (other < mine.score) break;
         const bool equal = other == mine.score, same = rank == own_rank && i == own_i;
-        place += !same && (!equal || better(choice(rank, i), mine));
+        order += !same && (!equal || better(choice(rank, i), mine));
       }
-    return place;
+    return order;
   }
 
   __device__ void rank_candidates() const {
     for_candidates([&](int32_t rank, int32_t i) {
       const BeamChoice mine = choice(rank, i);
-      const int32_t place = place_of(rank, i, mine);
-      if (place < most_choices()) shared.choices[place] = mine;
+      const int32_t order = order_of(rank, i, mine);
+      if (order < most_choices()) shared.choices[order] = mine;
     });
   }
 
@@ -185,7 +180,7 @@ struct BeamExtender {
     }
   }
 
-  // Writes new nodes, and the places of all. Hypotheses.
+  // Writes new nodes, and all hypotheses. Hypotheses.
   __device__ void settle() const {
     const BeamAnswers& answers = problem.rows.answers;
     for (int32_t i = threadIdx.x; i < entry_count(); i += blockDim.x) {
@@ -194,9 +189,9 @@ struct BeamExtender {
         problem.rows.tree(query)[slot] = {mine.token, mine.node};
         mine.node = slot;
       }
-      BeamPlace& place = i < shared.next_count ? answers.beam(query)[i]
-                                               : answers.finished(query)[i - shared.next_count];
-      place = {mine.log_prob, mine.node, mine.length, mine.finished};
+      BeamHypothesis& kept = i < shared.next_count ? answers.beam(query)[i]
+                                                   : answers.finished(query)[i - shared.next_count];
+      kept = {mine.log_prob, mine.node, mine.length, mine.finished};
     }
   }
 

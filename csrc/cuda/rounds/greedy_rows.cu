@@ -1,6 +1,6 @@
 #include "cuda/launch.h"
+#include "cuda/rounds/allot_nodes.cuh"
 #include "cuda/rounds/likeliest.cuh"
-#include "cuda/rounds/place_nodes.cuh"
 #include "cuda/rounds/propose_tree.cuh"
 #include "rules/accept.h"
 #include "text/symbol_table.h"
@@ -68,7 +68,7 @@ inline __global__ void stage_nodes_kernel(StageNodesProblem problem) {
     free[node] = slots[answer.token_count + node];
     if (node + 1 < count) parents[node] = problem.drafts.parents(query)[node];
   }
-  const int32_t first = place_nodes(problem.nodes, problem.node_count, problem.answers.query_count,
+  const int32_t first = allot_nodes(problem.nodes, problem.node_count, problem.answers.query_count,
                                     [&](int other) { return node_count_of(problem, other); });
   if (threadIdx.x == 0) answer.first_node = first;
   if (first != GreedyAnswer::kNotStaged) {
@@ -134,8 +134,8 @@ struct VerifyTeam {
     slots[node] = slots[count];
     slots[count] = slot;
   }
-  __device__ void write(int32_t place, int32_t token_id) const {
-    if (lane_index() == 0) token_ids[place] = token_id;
+  __device__ void write(int32_t index, int32_t token_id) const {
+    if (lane_index() == 0) token_ids[index] = token_id;
   }
 };
 

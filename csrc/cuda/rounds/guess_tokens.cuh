@@ -87,7 +87,7 @@ struct Guesser {
     const int32_t copied = rules.text.source_length / 4 * 4 + 4;
     for (int32_t i = lane_index(); i < matches; i += kWarp) root.match_lengths[i] = i == 0;
     for (int32_t i = lane_index(); i < copied; i += kWarp) root.copied[i] = 0;
-    if (team.leads()) rules.start(*root.place);
+    if (team.leads()) rules.start(*root.cursor);
     team.sync();
   }
 
@@ -96,44 +96,45 @@ struct Guesser {
     advance_guess(team, rules, parent, token, child);
   }
 
-  // Calls use(token, log_prob, place) for every candidate token; the likeliest has place 0, and
-  // among equals the lower id comes first. Returns the number of places.
+  // Calls use(token, log_prob, rank) for every candidate token; the likeliest has rank 0, and
+  // among equals the lower id comes first. Returns their number.
   template <typename Use>
   __device__ int32_t tokens(const GuessStateView& from, Use use) const {
     const int count = guess_symbols(team, rules, ngram, from, shared.context);
     for (int i = lane_index(); i < count; i += kWarp)
-      shared.found[i] = weigh(shared.found[i], *from.place);
+      shared.found[i] = weigh(shared.found[i], *from.cursor);
     team.sync();
-    int32_t places = 0;
+    int32_t candidates = 0;
     for (int begin = 0; begin < count; begin += kWarp) {
       const SymbolProbability mine = shared.found[min(begin + lane_index(), count - 1)];
       const float own = kept(mine);
       float total = 1.0f;  // of all tokens
-      int32_t place = 0;
-      places = 0;
+      int32_t rank = 0;
+      candidates = 0;
 #pragma unroll 4
       for (int i = 0; i < count; ++i) {
         const SymbolProbability other = shared.found[i];
         total -= lost(other);
         const bool is = other.symbol != SymbolTable::kNoToken;
         const bool before = kept(other) > own || (kept(other) == own && other.symbol < mine.symbol);
-        places += is;
-        place += is && before;
+        candidates += is;
+        rank += is && before;
       }
       if (begin + lane_index() < count && mine.symbol != SymbolTable::kNoToken)
-        use(mine.symbol, logf(own / total), place);
+        use(mine.symbol, logf(own / total), rank);
     }
     team.sync();
-    return places;
+    return candidates;
   }
 
-  // The result of GuessRules::weigh in the symbol's place: the token, and the symbol's probability,
-  // negative if the token has only the share kUnbalanced of it. Without a token all of it is lost.
+  // The result of GuessRules::weigh in place of the symbol: the token, and the symbol's
+  // probability, negative if the token has only the share kUnbalanced of it. Without a token all of
+  // it is lost.
   __device__ SymbolProbability weigh(const SymbolProbability& found,
-                                     const GuessPlace& place) const {
+                                     const GuessCursor& cursor) const {
     if (found.symbol == GuessRules::kNoSymbol) return {SymbolTable::kNoToken, 0};
-    const int32_t token = rules.possible_token(found.symbol, place.rings);
-    const bool whole = token == SymbolTable::kNoToken || rules.balanced(token, place);
+    const int32_t token = rules.possible_token(found.symbol, cursor.rings);
+    const bool whole = token == SymbolTable::kNoToken || rules.balanced(token, cursor);
     return {token, whole ? found.probability : -found.probability};
   }
   __device__ static float kept(const SymbolProbability& token) {

@@ -45,10 +45,10 @@ struct TreeShared {
       kTreeWarps * sizeof(GuessShared) + kMostExpansions * kMostTreeNodes * sizeof(DraftEntry);
 
   alignas(16) uint8_t arena[kArena];
-  GuessPlace places[kTreeWarps][2];
+  GuessCursor cursors[kTreeWarps][2];
   DraftJob jobs[kTreeWarps];
   bool bends[kTreeWarps];  // whether copying continues elsewhere after the job's tokens
-  // For every expansion: the one that it extends (kNone: the place is free), by which token, and
+  // For every expansion: the one that it extends (kNone: it is free), by which token, and
   // its number of entries.
   int32_t parents[kMostExpansions], tokens[kMostExpansions], counts[kMostExpansions];
   int32_t grown;  // whether the tree is complete
@@ -73,17 +73,17 @@ struct TreeGuesser {
   const Guesser guesser;
   TreeShared& shared;
   DraftEntry* const entries;  // [expansion, budget], shared
-  uint8_t* const scratch;     // the working state of this warp, without its place
+  uint8_t* const scratch;     // the working state of this warp, without its cursor
 
   __device__ int32_t budget() const { return static_cast<int32_t>(problem.drafts.limit); }
   __device__ int32_t expansion_count() const { return budget() + kTreeSpares; }
   __device__ GuessStateView state(int32_t expansion) const {
     return guess_state_of(problem.guess.state(query, expansion), guesser.rules.text);
   }
-  // The working state. It has two places: an advance reads one and writes the other.
+  // The working state. It has two cursors: an advance reads one and writes the other.
   __device__ GuessStateView working(int turn) const {
     GuessStateView view = guess_state_of(scratch, guesser.rules.text);
-    view.place = &shared.places[warp_index()][turn % 2];
+    view.cursor = &shared.cursors[warp_index()][turn % 2];
     return view;
   }
 
@@ -91,8 +91,8 @@ struct TreeGuesser {
     const GuessText& text = guesser.rules.text;
     guesser.team.copy(from.match_lengths, to.match_lengths, text.size);
     guesser.team.copy(from.copied, to.copied, text.source_length + 1);
-    guesser.team.copy(reinterpret_cast<const uint8_t*>(from.place),
-                      reinterpret_cast<uint8_t*>(to.place), sizeof(GuessPlace));
+    guesser.team.copy(reinterpret_cast<const uint8_t*>(from.cursor),
+                      reinterpret_cast<uint8_t*>(to.cursor), sizeof(GuessCursor));
     guesser.team.sync();
   }
 
@@ -126,9 +126,9 @@ struct TreeGuesser {
     if (guesser.team.leads()) head.absorbed = count;
   }
 
-  // The expansion and token that a state extends, stored at the end of its place.
+  // The expansion and token that a state extends, stored after its cursor.
   __device__ int2& lineage(int32_t expansion) const {
-    return *reinterpret_cast<int2*>(problem.guess.state(query, expansion) + kGuessPlaceBytes -
+    return *reinterpret_cast<int2*>(problem.guess.state(query, expansion) + kGuessCursorBytes -
                                     sizeof(int2));
   }
   __device__ void recall() const {
@@ -166,13 +166,13 @@ struct TreeGuesser {
     if (token != SymbolTable::kNoToken) copy(at, state(job.expansion));
     DraftEntry* to = entries + job.expansion * budget();
     const int32_t eos = guesser.rules.symbols.special.eos;
-    const int32_t places = guesser.tokens(at, [&](int32_t likely, float log_prob, int32_t place) {
-      if (place < budget()) to[place] = {log_prob, likely == eos ? SymbolTable::kNoToken : likely};
+    const int32_t count = guesser.tokens(at, [&](int32_t likely, float log_prob, int32_t rank) {
+      if (rank < budget()) to[rank] = {log_prob, likely == eos ? SymbolTable::kNoToken : likely};
     });
     if (!guesser.team.leads()) return;
     shared.parents[job.expansion] = job.before;
     shared.tokens[job.expansion] = token;
-    shared.counts[job.expansion] = min(places, budget());
+    shared.counts[job.expansion] = min(count, budget());
   }
 };
 
@@ -231,7 +231,7 @@ struct TreeGrower {
     return cuda::expanded(shared, expansion_count(), from, by);
   }
 
-  // Frees places for the next turn's expansions, one for each of the first kTreeWarps lanes: the
+  // Frees states for the next turn's expansions, one for each of the first kTreeWarps lanes: the
   // oldest ones that are not nodes. Nothing extends those any more.
   __device__ void take() {
     uint64_t taken = 0;

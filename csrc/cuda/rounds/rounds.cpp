@@ -65,9 +65,9 @@ GuessTensors guess_tensors(const Stream& stream, const Tensor& tables, const Ten
       "texts has shape ", Shape{texts}, ": expected [", query_count, ", a multiple of 8, at least ",
       kTextHead, "]");
   check(states.size(0) == query_count && guess.state_count == state_count &&
-            guess.state_stride >= kGuessPlaceBytes && guess.state_stride % 8 == 0,
+            guess.state_stride >= kGuessCursorBytes && guess.state_stride % 8 == 0,
         "states has shape ", Shape{states}, ": expected [", query_count, ", ", state_count,
-        ", a multiple of 8, at least ", kGuessPlaceBytes, "]");
+        ", a multiple of 8, at least ", kGuessCursorBytes, "]");
   return guess;
 }
 
@@ -141,14 +141,14 @@ BeamAnswers beam_answers(const Stream& stream, const Tensor& answers, int64_t be
                          int64_t capacity) {
   auto* data = stream.data<uint8_t>(answers, "answers", 2);
   const int64_t stride = answers.size(1);
-  constexpr int64_t kPlace = sizeof(BeamPlace), kId = sizeof(int32_t);
+  constexpr int64_t kHypothesis = sizeof(BeamHypothesis), kId = sizeof(int32_t);
   const int64_t ids = beam_size * capacity * kId;
-  const int64_t in_beam = static_cast<int64_t>(sizeof(BeamAnswer)) + beam_size * kPlace + ids;
-  const int64_t apart = in_beam + beam_size * kPlace;
+  const int64_t in_beam = static_cast<int64_t>(sizeof(BeamAnswer)) + beam_size * kHypothesis + ids;
+  const int64_t apart = in_beam + beam_size * kHypothesis;
   check(stride == in_beam || stride == apart, "answers has rows of ", stride, " bytes: expected ",
         in_beam, " or ", apart);
-  const int64_t places = stride == apart ? 2 * beam_size : beam_size;
-  return {data, answers.size(0), stride, beam_size, places, capacity};
+  const int64_t kept = stride == apart ? 2 * beam_size : beam_size;
+  return {data, answers.size(0), stride, beam_size, kept, capacity};
 }
 
 BeamRows beam_rows(const Stream& stream, const Tensors& beams, int64_t beam_size) {

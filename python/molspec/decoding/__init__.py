@@ -12,7 +12,7 @@ from molspec.decoding.drafter import (
     propose,
     wants_hidden_states,
 )
-from molspec.decoding.scheduler import Request, Scheduler, Steps, source_request
+from molspec.decoding.scheduler import Request, Scheduler, Work, source_request
 from molspec.decoding.statistics import QueryStatistics, Statistics
 from molspec.engine.session import Source, Strategy
 
@@ -27,8 +27,8 @@ __all__ = [
     "Scheduler",
     "Source",
     "Statistics",
-    "Steps",
     "Strategy",
+    "Work",
     "failing",
     "propose",
     "source_request",

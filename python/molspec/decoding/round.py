@@ -30,7 +30,7 @@ _log = logging.getLogger("molspec")
 #: Numbers of queries for drafters: a drafter may serve several batches.
 _numbers = count()
 #: Paths by their index among all that wait for drafts.
-_Places = Mapping[int, _native.Path]
+_Waiting = Mapping[int, _native.Path]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class HostExecutor:
                         trees |= self._proposed(query)
                     except DrafterError as its:
                         errors[next(iter(query.values())).row] = its
-        return [trees[place] for place in sorted(trees)], errors
+        return [trees[index] for index in sorted(trees)], errors
 
     def _release(self, row: int) -> DrafterError | None:
         """End a query; return the error of a drafter that fails."""
@@ -166,7 +166,7 @@ class HostExecutor:
             return error
         return None
 
-    def _proposed(self, paths: _Places) -> dict[int, AdmittedTree]:
+    def _proposed(self, paths: _Waiting) -> dict[int, AdmittedTree]:
         """One drafter's trees. Raises DrafterError, also if there is not one tree for each path."""
         drafter, _ = self._drafters[next(iter(paths.values())).row]
         trees = propose(drafter, self._shown(drafter, list(paths.values())), self._guess)
@@ -196,8 +196,8 @@ def _key(encoder_ids: Sequence[int]) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
-def _groups(paths: _Places, key: Callable[[_native.Path], int]) -> list[dict[int, _native.Path]]:
+def _groups(paths: _Waiting, key: Callable[[_native.Path], int]) -> list[dict[int, _native.Path]]:
     groups: dict[int, dict[int, _native.Path]] = {}
-    for place, path in paths.items():
-        groups.setdefault(key(path), {})[place] = path
+    for index, path in paths.items():
+        groups.setdefault(key(path), {})[index] = path
     return list(groups.values())

@@ -26,13 +26,13 @@ _MOST_GIVEN = 4096
 
 #: What is decoded for a query: yields sources, at least one, with their search, gets the result of
 #: each, and returns the answer. Raises ValueError if the query is unreadable.
-Steps: TypeAlias = Generator[tuple[Sequence[Source], Strategy], Sequence[Decoded], AnswerT]
+Work: TypeAlias = Generator[tuple[Sequence[Source], Strategy], Sequence[Decoded], AnswerT]
 
 
 class Request(Generic[AnswerT]):
     """A query from `submit` to its answer.
 
-    strategy: of the first step, which is not taken before a row is free.
+    strategy: of the first part of its work, which is not taken before a row is free.
     failed: the answer to a query that cannot be read or decoded.
     """
 
@@ -40,9 +40,9 @@ class Request(Generic[AnswerT]):
     ticket: int = 0
 
     def __init__(
-        self, strategy: Strategy, steps: Steps[AnswerT], failed: Callable[[Exception], AnswerT]
+        self, strategy: Strategy, work: Work[AnswerT], failed: Callable[[Exception], AnswerT]
     ) -> None:
-        self.strategy, self._steps, self.failed = strategy, steps, failed
+        self.strategy, self._work, self.failed = strategy, work, failed
         #: Its sources, each of which needs a row of the batch, and how many have one.
         self.sources: Sequence[Source] = ()
         self.begun = 0
@@ -51,26 +51,26 @@ class Request(Generic[AnswerT]):
         self.found: dict[int, Decoded] = {}
 
     def advance(self) -> None:
-        """Take the first step, or give the results of all sources and take the next one.
+        """Take the first part, or give the results of all sources and take the next one.
 
         Raises StopIteration with the answer as its value.
         """
-        found = [self.found[place] for place in range(len(self.sources))]
-        self.sources, self.strategy = self._steps.send(found) if found else next(self._steps)
+        found = [self.found[index] for index in range(len(self.sources))]
+        self.sources, self.strategy = self._work.send(found) if found else next(self._work)
         self.begun, self.found = 0, {}
 
 
 def source_request(source: Source, strategy: Strategy) -> Request[Decoded]:
     """A request of token ids, for callers that end with the first error."""
 
-    def steps() -> Steps[Decoded]:
+    def work() -> Work[Decoded]:
         (found,) = yield [source], strategy
         return found
 
     def failed(error: Exception) -> Decoded:
         raise error
 
-    return Request(strategy, steps(), failed)
+    return Request(strategy, work(), failed)
 
 
 def _whole(
@@ -216,10 +216,10 @@ class Scheduler(Generic[AnswerT]):
             done = executor.run(until_answered)
             self._watch.charge("step")
             self.statistics.decoder_calls += executor.decoder_calls - calls
-            for each, (request, place) in [(each, self._free(each.row)) for each in done]:
+            for each, (request, index) in [(each, self._free(each.row)) for each in done]:
                 if isinstance(each, Decoded):
                     self.statistics.add(each)
-                    request.found[place] = each
+                    request.found[index] = each
                     if len(request.found) == len(request.sources):
                         answered += self._answer(request)
                 elif request.ticket in self._requests:

@@ -26,20 +26,20 @@ class HeadsDrafter:
     def propose(self, paths: Sequence[Path]) -> list[DraftTree]:
         """Draft after every path, except BOS, which has no hidden state."""
         trees = [DraftTree()] * len(paths)
-        places = [place for place, path in enumerate(paths) if path.hidden_state is not None]
+        waiting = [index for index, path in enumerate(paths) if path.hidden_state is not None]
         states = [state for path in paths if (state := path.hidden_state) is not None]
         if not states:
             return trees
         with torch.inference_mode():
             log_probs = self._heads(torch.stack(states)).log_softmax(dim=-1)
-        found = _native.place_trees(
+        found = _native.position_trees(
             guess_model=self._guess,
             log_probs=log_probs.float().cpu().numpy(),  # autocast gives other types
             node_budget=self._options.node_budget,
             min_log_prob=self._options.min_log_prob,
         )
-        for place, tree in zip(places, found, strict=True):
-            trees[place] = tree
+        for index, tree in zip(waiting, found, strict=True):
+            trees[index] = tree
         return trees
 
     def release(self, row: int) -> None:

@@ -79,39 +79,39 @@ class SessionDrafter(ABC):
         if not self._free:
             raise ValueError(f"{len(self._names)} queries are in progress: expected no more")
         self._paths.start(self._free[-1], source_ids)
-        place = self._free.pop()
-        self._rows[row], self._names[place], self._new[place] = place, row, encoder_ids
+        own_row = self._free.pop()
+        self._rows[row], self._names[own_row], self._new[own_row] = own_row, row, encoder_ids
 
     def release(self, row: int) -> None:
         """End a query."""
-        place = self._rows.pop(row)
-        if place is None:
+        own_row = self._rows.pop(row)
+        if own_row is None:
             return
-        if self._new.pop(place, None) is None:
-            self._session.release(place)
-        self._paths.release(place)
-        del self._names[place]
-        self._free.append(place)
+        if self._new.pop(own_row, None) is None:
+            self._session.release(own_row)
+        self._paths.release(own_row)
+        del self._names[own_row]
+        self._free.append(own_row)
 
     def _encode(self, paths: Sequence[Path]) -> None:
         """Encode the new sources of the paths; a failure affects only its own query."""
-        places = {self._rows[path.row] for path in paths}
-        new = {place: source for place, source in self._new.items() if place in places}
+        own_rows = {self._rows[path.row] for path in paths}
+        new = {own_row: source for own_row, source in self._new.items() if own_row in own_rows}
         if not new:
             return
         try:
             self._session.encode(list(new), list(new.values()))
         except BaseException:
-            for place in new:
-                self._session.release(place)
+            for own_row in new:
+                self._session.release(own_row)
             raise
-        for place in new:
-            del self._new[place]
+        for own_row in new:
+            del self._new[own_row]
 
     def _drafted(self, paths: Sequence[Path], count: int) -> tuple[list[DraftTree], int]:
         """Draft at most `count` tokens after every path; also return the maximum drafted."""
         self._encode(paths)
-        native, counts, places = [], [], []
+        native, counts, waiting = [], [], []
         for at, path in enumerate(paths):
             row = self._rows[path.row]
             if row is None:
@@ -123,12 +123,12 @@ class SessionDrafter(ABC):
                 )
             )
             counts.append(max(0, min(count, room)))
-            places.append(at)
+            waiting.append(at)
         self._paths.request(native, counts)
         if any(counts):
             self._run()
         trees = [DraftTree()] * len(paths)
-        for at, tree in zip(places, self._paths.trees, strict=True):
+        for at, tree in zip(waiting, self._paths.trees, strict=True):
             trees[at] = tree
         return trees, max(counts, default=0)
 

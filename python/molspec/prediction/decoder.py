@@ -20,8 +20,8 @@ from molspec.decoding import (
     Scheduler,
     Source,
     Statistics,
-    Steps,
     Strategy,
+    Work,
 )
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
@@ -121,13 +121,13 @@ class Decoder(Scheduler[Result]):
             if aligned is not None:
                 raise ValueError(f"aligned is {aligned}: expected a target with it")
             strategy = self._strategies.of(config)
-            steps = _predict(query, config, self._strategies)
+            work = _predict(query, config, self._strategies)
         else:
             strategy = self._strategies.forced(config)
             is_aligned = self._strategies.model.aligned if aligned is None else aligned
-            steps = _score(query, config, self._strategies, target, is_aligned)
+            work = _score(query, config, self._strategies, target, is_aligned)
         model = self._strategies.model
-        answered = _answered(query, model, steps)
+        answered = _answered(query, model, work)
         return self.add(Request(strategy, answered, partial(_failed, query, model)))
 
 
@@ -157,16 +157,16 @@ class _Strategies:
         return Strategy(forced_spec(config.options, self.model.reader.spec.max_positions))
 
 
-#: `Steps` that get the predictions of each source, and return those of the query.
+#: `Work` that get the predictions of each source, and return those of the query.
 _Predicting = Generator[
     tuple[Sequence[Source], Strategy], list[list[Prediction]], tuple[Prediction, ...]
 ]
 
 
-def _answered(query: str, model: DecodableModel, steps: _Predicting) -> Steps[Result]:
+def _answered(query: str, model: DecodableModel, work: _Predicting) -> Work[Result]:
     """A query in text, with the statistics of its decoding."""
     began, spent = perf_counter(), list[Decoded]()
-    asked = next(steps)
+    asked = next(work)
     while True:
         found = yield asked
         spent += found
@@ -174,7 +174,7 @@ def _answered(query: str, model: DecodableModel, steps: _Predicting) -> Steps[Re
         error = next((decoded.error for decoded in found if decoded.error), None)
         if not error:
             try:
-                asked = steps.send([[_prediction(h, model) for h in d.hypotheses] for d in found])
+                asked = work.send([[_prediction(h, model) for h in d.hypotheses] for d in found])
                 continue
             except StopIteration as end:
                 predictions = end.value

@@ -17,7 +17,7 @@ from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.packing import BLOCK_POSITIONS, round_up
 
-_HEAD, _PLACE = LAYOUTS["BeamAnswer"], LAYOUTS["BeamPlace"]
+_HEAD, _HYPOTHESIS = LAYOUTS["BeamAnswer"], LAYOUTS["BeamHypothesis"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         return np.dtype(
             [
                 ("head", _HEAD),
-                ("places", _PLACE, (sizes.beam_size * (1 + sizes.finished_apart),)),
+                ("hypotheses", _HYPOTHESIS, (sizes.beam_size * (1 + sizes.finished_apart),)),
                 ("token_ids", "<i4", (sizes.beam_size, sizes.capacity)),
             ]
         )
@@ -95,7 +95,7 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         self._caches.outbox.put(np.array(norms), self._length_norms)
 
     def _new_head(self) -> npt.NDArray[np.void]:
-        fresh = np.zeros((), dtype=[("head", _HEAD), ("place", _PLACE)])
+        fresh = np.zeros((), dtype=[("head", _HEAD), ("hypothesis", _HYPOTHESIS)])
         head = fresh["head"]
         head["state"], head["max_length"] = LIVE, self.spec.max_length
         head["count"] = head["live_count"] = 1
@@ -122,21 +122,21 @@ class BeamExecutor(GraphExecutor[BeamSpec]):
         library.extend_beams(beams, best, self._length_norms, beam_size, self._guess.eos)
 
     def _hypotheses(self, answer: np.void) -> list[Hypothesis]:
-        head, places = answer["head"], answer["places"]
+        head, kept = answer["head"], answer["hypotheses"]
         if self.sizes.finished_apart:
-            best = places[self.sizes.beam_size :][: head["finished_count"]]
+            best = kept[self.sizes.beam_size :][: head["finished_count"]]
         else:
-            best = places[: head["count"]]
+            best = kept[: head["count"]]
         return [
-            _hypothesis(place, token_ids)
-            for place, token_ids in zip(best[: self.spec.n_best], answer["token_ids"], strict=False)
+            _hypothesis(each, token_ids)
+            for each, token_ids in zip(best[: self.spec.n_best], answer["token_ids"], strict=False)
         ]
 
 
-def _hypothesis(place: np.void, token_ids: npt.NDArray[np.int32]) -> Hypothesis:
-    finished = bool(place["finished"])
+def _hypothesis(kept: np.void, token_ids: npt.NDArray[np.int32]) -> Hypothesis:
+    finished = bool(kept["finished"])
     return Hypothesis(
-        token_ids=token_ids[: place["length"] - finished].tolist(),
-        log_prob=float(place["log_prob"]),
+        token_ids=token_ids[: kept["length"] - finished].tolist(),
+        log_prob=float(kept["log_prob"]),
         finished=finished,
     )

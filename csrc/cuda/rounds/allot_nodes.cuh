@@ -1,4 +1,4 @@
-// The places of a query's nodes in the next step: after those of the queries before it.
+// The rows of a query's nodes in the next step: after those of the queries before it.
 
 #pragma once
 
@@ -9,11 +9,11 @@ namespace molspec::cuda {
 
 constexpr int kStageThreads = 128;
 
-// Block q places query q: all threads of all queries' blocks call. Returns its first node, or
-// kNotStaged if it has none or there is no room. count_of(query) is its number of nodes. Gaps
-// follow the last query that fits; the block that finds itself to be the last one writes them.
+// Block q allots the rows of query q: all threads of all queries' blocks call. Returns its first
+// node, or kNotStaged if it has none or there is no room. count_of(query) is its number of nodes.
+// Gaps follow the last query that fits; the block that finds itself to be the last one writes them.
 template <typename CountOf>
-__device__ int32_t place_nodes(Node* nodes, int64_t node_count, int64_t query_count,
+__device__ int32_t allot_nodes(Node* nodes, int64_t node_count, int64_t query_count,
                                CountOf count_of) {
   __shared__ int32_t before;
   const int query = blockIdx.x;

@@ -1,4 +1,4 @@
-"""Trees over independently guessed places, compared with a simple reference version."""
+"""Trees over independently guessed positions, compared with a simple reference version."""
 
 import heapq
 import math
@@ -17,34 +17,38 @@ SPECIAL = set(tiny.VOCABULARY.special_ids)
 Nodes = list[tuple[int, int, float]]
 
 
-def expected_nodes(places: npt.NDArray[np.float32], node_budget: int, min_log_prob: float) -> Nodes:
+def expected_nodes(
+    positions: npt.NDArray[np.float32], node_budget: int, min_log_prob: float
+) -> Nodes:
     """(token, parent, log_prob) of the likeliest paths, parents before children."""
     nodes: Nodes = []
     queue: list[tuple[float, int, int, int]] = []
 
-    def add(parent: int, place: int) -> None:
-        if place == len(places):
+    def add(parent: int, position: int) -> None:
+        if position == len(positions):
             return
         before = nodes[parent][2] if parent >= 0 else 0.0
-        likeliest = sorted(range(places.shape[1]), key=lambda token: -places[place][token])[:8]
+        likeliest = sorted(
+            range(positions.shape[1]), key=lambda token: -positions[position][token]
+        )[:8]
         for token in likeliest:
             if token not in SPECIAL:
                 # The order of ties does not matter: no two paths are equally likely here.
                 heapq.heappush(
-                    queue, (-(before + float(places[place][token])), parent, place, token)
+                    queue, (-(before + float(positions[position][token])), parent, position, token)
                 )
 
     add(-1, 0)
     while queue and len(nodes) < node_budget:
-        cost, parent, place, token = heapq.heappop(queue)
+        cost, parent, position, token = heapq.heappop(queue)
         if -cost < min_log_prob:
             break
         nodes.append((token, parent, -cost))
-        add(len(nodes) - 1, place + 1)
+        add(len(nodes) - 1, position + 1)
     return nodes
 
 
-def random_places(seed: int, count: int, sharpness: float) -> npt.NDArray[np.float32]:
+def random_positions(seed: int, count: int, sharpness: float) -> npt.NDArray[np.float32]:
     logits = sharpness * np.random.default_rng(seed).normal(size=(count, len(tiny.TOKENS)))
     return (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)).astype(np.float32)
 
@@ -54,8 +58,8 @@ def random_places(seed: int, count: int, sharpness: float) -> npt.NDArray[np.flo
 @pytest.mark.parametrize("min_probability", [0.0, 0.05])
 def test_trees_match_reference(sharpness: float, node_budget: int, min_probability: float) -> None:
     min_log_prob = math.log(min_probability) if min_probability else -math.inf
-    rows = np.stack([random_places(seed, 6, sharpness) for seed in range(20)])
-    trees = _native.place_trees(
+    rows = np.stack([random_positions(seed, 6, sharpness) for seed in range(20)])
+    trees = _native.position_trees(
         guess_model=GUESS, log_probs=rows, node_budget=node_budget, min_log_prob=min_log_prob
     )
     found = 0
@@ -70,7 +74,7 @@ def test_trees_match_reference(sharpness: float, node_budget: int, min_probabili
 def test_paths_contain_no_special_token() -> None:
     row = np.full((1, 3, len(tiny.TOKENS)), -9.0, np.float32)
     row[0, :, tiny.VOCABULARY.eos_id] = 0.0
-    (tree,) = _native.place_trees(
+    (tree,) = _native.position_trees(
         guess_model=GUESS, log_probs=row, node_budget=50, min_log_prob=-10.0
     )
     assert len(tree) == 4  # the other four of the eight likeliest tokens are special
@@ -79,5 +83,5 @@ def test_paths_contain_no_special_token() -> None:
 
 def test_log_probs_of_another_vocabulary_are_refused() -> None:
     rows, options = np.zeros((1, 2, 5), np.float32), {"node_budget": 3, "min_log_prob": 0.0}
-    message = r"log_probs: expected \[row, place, 13\]"
-    refused(message, _native.place_trees, guess_model=GUESS, log_probs=rows, **options)
+    message = r"log_probs: expected \[row, position, 13\]"
+    refused(message, _native.position_trees, guess_model=GUESS, log_probs=rows, **options)
