@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeAlias, get_args
 
 from rdkit import rdBase
 
@@ -31,6 +31,8 @@ from molspec.training.sieve import Judge, Sieve
 _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Rows that a process takes at a time, and maximum rows in progress.
 _PIECE, _AHEAD = 64, 4096
+#: The files to train on, to validate on and to exclude.
+_Groups: TypeAlias = Mapping[str, Sequence[str | Path]]
 
 
 def prepare(
@@ -64,38 +66,9 @@ def prepare(
     times with a row of `exclude`.
     """
     output = Path(output)
-    for name, group in (("files", files), ("validation", validation), ("exclude", exclude)):
-        if isinstance(group, str | Path):
-            raise ValueError(f"{name} is {str(group)!r}: expected a list of files")
-    if not files:
-        raise ValueError("files is empty: expected at least one file of reactions")
-    if (judge is None) != (options.max_nats is None):
-        raise ValueError(
-            f"max_nats is {options.max_nats} {'without' if judge is None else 'with'} a judge: "
-            "expected both or neither"
-        )
-    if vocabulary is not None and not vocabulary.atomwise:
-        raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
-    _check_size(vocabulary)
-    place = output if output.exists() else output.parent
-    if place.exists() and not os.access(place, os.W_OK):
-        raise ValueError(f"output is {output}: {place} cannot be written to")
-    groups = {"files": files, "validation_files": validation, "excluded_files": exclude}
-    every = [(file, group is files) for group in groups.values() for file in group]
-    for file, needs_column in every:
-        check_rereadable(Path(file))
-        # An unreadable file is found before any work.
-        next(_read([file], options, needs_column=needs_column), None)
-    names = {kind: [*map(printable, group)] for kind, group in groups.items()}
-    decisive = {name: value for name, value in asdict(options).items() if name != "workers"}
-    settings = {
-        "task": options.task,
-        "options": decisive,
-        **names,
-        # By place: several files may have one name.
-        "contents": [digest(Path(file)) for file, _ in every],
-        "vocabulary": "of the files" if vocabulary is None else "of a model",
-    }
+    groups = {"files": files, "validation": validation, "exclude": exclude}
+    _check(output, groups, options, vocabulary, judge)
+    settings = _settings(groups, options, vocabulary)
     if (done := _done(output, settings, vocabulary, judge)) is not None:
         return done
     # Other versions may make other pairs from the same reactions.
@@ -103,18 +76,7 @@ def prepare(
     judged_by = None if judge is None else judge.name
     progress = Stages(output, {**versions, **settings, "judge": judged_by})
     excluded = _products(progress, exclude, options)
-    made = Sieve(options.max_tokens, excluded)
-    for name, group, words, share in (
-        ("validation", validation, "validation files", 1.0),
-        ("made", files, "files", 0.0 if validation else options.validation_share),
-    ):
-        if group:
-            split = "validation" if share == 1.0 else "train"
-            rejected = partial(Made, split=split, reason=DIED)
-            work = partial(_make, options=options, validation_share=share, failed=rejected)
-            made.take(
-                progress.make(name, _read(group, options, needs_column=group is files), work), words
-            )
+    made = _sieved(progress, files, validation, excluded, options)
     judged = {}
     if judge is not None and options.max_nats is not None:
         judged = {"judge": {"name": judge.name, **made.judge(judge, options.max_nats, progress)}}
@@ -131,6 +93,73 @@ def prepare(
     prepared = Prepared(vocabulary, tables["train"], tables["validation"], description)
     _write(prepared, made.rejected, progress)
     return prepared
+
+
+def _check(
+    output: Path,
+    groups: _Groups,
+    options: PrepareOptions,
+    vocabulary: Vocabulary | None,
+    judge: Judge | None,
+) -> None:
+    """Raise ValueError or OSError for what `prepare` refuses, before any work."""
+    for name, group in groups.items():
+        if isinstance(group, str | Path):
+            raise ValueError(f"{name} is {str(group)!r}: expected a list of files")
+    if not groups["files"]:
+        raise ValueError("files is empty: expected at least one file of reactions")
+    if (judge is None) != (options.max_nats is None):
+        raise ValueError(
+            f"max_nats is {options.max_nats} {'without' if judge is None else 'with'} a judge: "
+            "expected both or neither"
+        )
+    if vocabulary is not None and not vocabulary.atomwise:
+        raise ValueError("vocabulary is one of learned pieces: expected one of SMILES tokens")
+    _check_size(vocabulary)
+    written = output if output.exists() else output.parent
+    if written.exists() and not os.access(written, os.W_OK):
+        raise ValueError(f"output is {output}: {written} cannot be written to")
+    for name, group in groups.items():
+        for file in group:
+            check_rereadable(Path(file))
+            next(_read([file], options, needs_column=name == "files"), None)
+
+
+def _settings(
+    groups: _Groups, options: PrepareOptions, vocabulary: Vocabulary | None
+) -> dict[str, Any]:
+    """What decides the pairs, as the description names it."""
+    kinds = zip(("files", "validation_files", "excluded_files"), groups.values(), strict=True)
+    return {
+        "task": options.task,
+        "options": {name: value for name, value in asdict(options).items() if name != "workers"},
+        **{kind: [*map(printable, group)] for kind, group in kinds},
+        # By their order: several files may have one name.
+        "contents": [digest(Path(file)) for group in groups.values() for file in group],
+        "vocabulary": "of the files" if vocabulary is None else "of a model",
+    }
+
+
+def _sieved(
+    progress: Stages,
+    files: Sequence[str | Path],
+    validation: Sequence[str | Path],
+    excluded: frozenset[str],
+    options: PrepareOptions,
+) -> Sieve:
+    """The pairs of all files, by split, with what was rejected."""
+    made = Sieve(options.max_tokens, excluded)
+    for name, group, words, share in (
+        ("validation", validation, "validation files", 1.0),
+        ("made", files, "files", 0.0 if validation else options.validation_share),
+    ):
+        if group:
+            split = "validation" if share == 1.0 else "train"
+            rejected = partial(Made, split=split, reason=DIED)
+            work = partial(_make, options=options, validation_share=share, failed=rejected)
+            rows = _read(group, options, needs_column=group is files)
+            made.take(progress.make(name, rows, work), words)
+    return made
 
 
 def _check_size(vocabulary: Vocabulary | None) -> None:
