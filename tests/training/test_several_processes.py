@@ -60,7 +60,7 @@ def together(
         text=True,
     ) as process:
         try:
-            printed, _ = process.communicate(timeout=240)
+            printed, _ = process.communicate(timeout=1200)  # 35 s of a core
         finally:
             process.terminate()  # ends its processes too, which a kill would not
     assert process.returncode == 1, printed  # because the last command has a mistake

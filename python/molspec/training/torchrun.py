@@ -27,7 +27,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 _PATIENCE = timedelta(days=1)
 #: Seconds before a process reports lost others. If one has failed, torchrun ends all before that,
 #: so that only its error is printed.
-_GRACE = 10.0
+_GRACE = 60.0
 
 T = TypeVar("T")
 
