@@ -65,7 +65,7 @@ def test_rounds_on_the_host_do_not_return_to_python(
 
 
 def test_a_step_is_prepared_again_when_a_buffer_has_moved(cuda: Emulator) -> None:
-    session = EmulatedEngine(cuda, torch.float32).session(1)
+    session = EmulatedEngine(cuda, torch.float32).session(6)
     session.encode([0], [[4, 5]])
     assert session.prepared_step() is None
     prepared = []
@@ -74,6 +74,11 @@ def test_a_step_is_prepared_again_when_a_buffer_has_moved(cuda: Emulator) -> Non
         session.step(nodes, np.arange(count, dtype=np.int32), 1)
         prepared.append(session.prepared_step())
     assert prepared[0] is prepared[1] is not prepared[2]
+    workspace = session._caches.workspace.data_ptr()
+    for rows, length, moves in (([1], 200, False), ([2, 3], 2, False), ([4, 5], 200, True)):
+        session.encode(rows, [[4] * length] * len(rows))  # no single source moves it
+        assert (session._caches.workspace.data_ptr() != workspace) == moves
+        assert (session.prepared_step() is not prepared[2]) == moves
 
 
 def test_a_smaller_step_after_one_that_is_not_replayed_has_room(
