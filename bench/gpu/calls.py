@@ -32,7 +32,7 @@ _CHECKS = ("dense", *(f"{kind}-{dtype}" for kind in _KINDS for dtype in _DTYPES)
 _SEARCHES = ("greedy-rounds", "beam-rounds", "host-rounds", "ensembles")
 #: Seconds of a part, of one under a tool, and of those that need other ones.
 _LIMIT, _LIMIT_UNDER_A_TOOL = 45, 100
-_LIMITS = {"probe": 30, "laws-bfloat16": 40, "laws-float32": 40, "real": 80, "host": 20,
+_LIMITS = {"probe": 30, "laws-bfloat16": 40, "laws-float32": 40, "real": 95, "host": 20,
            "kernels": 30, "times-more": 90, "processes": 60, "synccheck:small": 60}  # fmt: skip
 _KERNELS = "regex:linear|attention|propose_tree|extend_beams|log_softmax|verify"
 #: For our kernels alone; torch's memory is not cached then.

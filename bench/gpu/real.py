@@ -54,6 +54,7 @@ _CASES: tuple[Case, ...] = (
     ("retro", standard(10), 128),
     ("product", PLAIN, 8),
     ("product", TREE, 128),
+    ("product", TREE, 1024),
     ("retro", exact(5), 32),
     ("retro", standard(10), 1024),
 )
@@ -98,9 +99,10 @@ def processes(place: Place) -> Iterator[Row]:
     """
     if without_rdkit.replaced():
         setattr(Prediction, "canonical", None)  # noqa: B010 - workers would write it
-    for workers, batch_size in ((2, 2), (1, 2)) if place.few else ((8, 256), (4, 256), (1, 1024)):
+    few, many = ((2, 2), (1, 2)), ((2, 1024), (4, 1024), (1, 1024))
+    for workers, batch_size in few if place.few else many:
         model = place.model(subject.checkpoint("product", place.few)[0], "bfloat16")
-        queries = subject.queries("product", place.few, 16 if place.few else 16_384)
+        queries = subject.queries("product", place.few, 16 if place.few else 32_768)
         more: Options = {**PLAIN, "batch_size": batch_size, **subject.limits(place.few)}
         options = PredictOptions(canonical_queries=False, **more)
         answers = model.predict_stream(queries, options, processes=workers)
@@ -115,7 +117,7 @@ def _timed(
     place: Place, model: Model, name: str, options: Options, batch_size: int
 ) -> Iterator[Row]:
     """Without canonical SMILES, and with them if RDKit is installed."""
-    count = max(32, min(4 * batch_size, 1024))
+    count = max(32, min(4 * batch_size, 4096))
     queries = subject.queries(name, place.few, 2 if place.few else count)
     more = {**options, "batch_size": batch_size, **subject.limits(place.few)}
     run = partial(model.predict, queries, canonical_queries=False, **more)

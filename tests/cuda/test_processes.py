@@ -3,16 +3,23 @@
 import os
 
 import pytest
+import torch
 
 from molspec import Model, PredictOptions
 from molspec.engine import devices
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
+from molspec.prediction import streams
 from tests import tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Recorder, stand_in_cuda
 from tests.refusals import refused
 
+#: The functions of torch's library through which a process begins to use CUDA.
+ENTRIES = (
+    *("_cuda_init", "_cuda_getDeviceCount", "_cuda_getDevice", "_cuda_setDevice"),
+    *("_cuda_maybeExchangeDevice", "_cuda_getCurrentStream", "_cuda_memoryStats"),
+)
 QUERIES, OPTIONS = tiny.QUERIES[:4], PredictOptions(max_length=4)
 
 
@@ -27,6 +34,9 @@ class Cuda:
             is_initialized=lambda: self.is_initialized,
             get_device_capability=self.initialize,
         )
+
+        for entry in ENTRIES:
+            monkeypatch.setattr(torch._C, entry, self.initialize, raising=False)
 
         def make(engine: CudaEngine, query_count: int) -> Caches:
             self.initialize()
@@ -58,6 +68,15 @@ def test_processes_share_a_device_that_this_one_has_not_used(
     assert any(result.predictions for result in found)
     call = model.predict_stream
     refused("processes is 2: expected 1 on cuda", call, QUERIES, OPTIONS, processes=2)
+
+
+def test_processes_have_full_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    aheads: list[int] = []
+    monkeypatch.setattr(streams, "in_processes", lambda *_, ahead: aheads.append(ahead) or [])
+    for batch_size in (700, 16):
+        options = PredictOptions(batch_size=batch_size)
+        assert not [*tiny.model().predict_stream(QUERIES, options, processes=2)]
+    assert aheads == [2800, 1024]
 
 
 def test_device_that_was_asked_for_is_not_shared(

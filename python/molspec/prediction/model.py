@@ -269,7 +269,8 @@ class Model:
             return work(items, statistics or Statistics())
         if self.device != "cpu":
             check_forkable(self.device, processes)
-        return answers_of_processes(work, items, failed, count, statistics or Statistics())
+        ahead = 2 * count * queries_together(config.options, self.device)
+        return answers_of_processes(work, items, failed, count, statistics or Statistics(), ahead)
 
     def check_processes(self, processes: Processes) -> int:
         """The number of processes that serve or plan. Raises ValueError for several on a device."""

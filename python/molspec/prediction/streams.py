@@ -14,6 +14,8 @@ from molspec.prediction.results import Result
 
 ItemT = TypeVar("ItemT")
 AnswerT = TypeVar("AnswerT")
+#: Least items in progress at once in several processes: queries differ in their time.
+_AHEAD = 1024
 #: Seconds of the first wait for an item, while there is other work.
 _SOON = 0.001
 
@@ -70,10 +72,13 @@ def answers_of_processes(
     failed: Callable[[ItemT], tuple[Result, Statistics]],
     count: int,
     statistics: Statistics,
+    ahead: int,
 ) -> Iterator[Result]:
     """Yield what `work` yields for the items, in their order, from `count` processes.
 
     failed: makes the result and the statistics of an item whose workers died.
+    ahead: items that are in progress after the first one without a result, so that every process
+        has a full batch while another's is waited for; at least 1,024.
     """
 
     def counted(items: Iterator[ItemT]) -> Iterator[tuple[Result, Statistics]]:
@@ -84,7 +89,7 @@ def answers_of_processes(
             yield result, part
             vars(part).update(vars(Statistics()))
 
-    for result, part in in_processes(counted, items, count, failed):
+    for result, part in in_processes(counted, items, count, failed, ahead=max(ahead, _AHEAD)):
         statistics.include(part)
         yield result
 
