@@ -2,7 +2,7 @@
 # Builds the libraries that bench/gpu.sh takes to a machine with a GPU, and proves them here.
 #
 # usage: bench/gpu/prepare.sh
-# Needs Python 3.12 (PYTHON312 names it), nvcc, and an index with torch 2.11.0. The environment, as
+# Needs Python 3.12 (PYTHON312 names one), nvcc, and an index with torch 2.11.0. The environment, as
 # bare as such a machine (no rdkit, no pybind11-stubgen), stays in build/gpu/python, the libraries in
 # build/gpu/libraries: 4 MB, of no use to any other Python.
 set -euo pipefail
@@ -10,7 +10,13 @@ cd "$(dirname "$0")/../.."
 folder=build/gpu
 python=$PWD/$folder/python/bin/python
 if [[ ! -x $python ]] || ! "$python" -c 'import torch, numpy' 2> /dev/null; then
-  "${PYTHON312:-python3.12}" -m venv "$folder/python"
+  # A version manager may have a python3.12 that runs nothing.
+  for each in ${PYTHON312:-python3.12 $HOME/.pyenv/versions/3.12*/bin/python}; do
+    ! "$each" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2> /dev/null || break
+    each=
+  done
+  [[ $each ]] || { echo "no Python 3.12 runs here: name one in PYTHON312" >&2; exit 1; }
+  "$each" -m venv "$folder/python"
   "$python" -m pip install --quiet torch==2.11.0 numpy safetensors click tqdm pybind11 \
     scikit-build-core cmake ninja
 fi

@@ -17,6 +17,7 @@ if [[ ! -d $work/site ]]; then # later calls may bring another checkout
   cp -L "$pack" "$work/data.pack" && cp -L "$config" "$work/config.json" && mv "$work/new" "$work/site"
 fi
 export PYTHONPATH=$work/site PYTHONUNBUFFERED=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-4}
+"$python" "$work/site/home.py" "$work/config.json" || exit 1
 
 start() {
   rm -f "$work/status"
