@@ -87,13 +87,19 @@ def test_spread_takes_pairs_evenly() -> None:
     assert len(table.spread(100)) == 9
 
 
-def test_lengths_for_a_gpu_are_multiples_of_eight() -> None:
-    batches = make([([3] * (index % 9 + 1), [4] * (index % 7 + 1)) for index in range(90)])
+def test_batches_for_a_gpu_have_one_source_length_or_multiples_of_eight() -> None:
+    pairs = [([3] * (index % 9 + 1), [4] * (index % 7 + 1)) for index in range(90)]
+    batches = make([*pairs, *[([3] * 5, [4] * 4)] * 90])
     batches._multiple = 8
     epoch = batches.epoch(0, 0)
-    assert set(epoch.source_lengths) == {8, 16}
-    assert set(epoch.target_lengths) == {9}  # the decoder reads all but the last
-    assert len(rows(batches, epoch)) == 90
+    assert len(rows(batches, epoch)) == 180
+    assert set(epoch.padded) == {True, False}
+    for index, padded in enumerate(epoch.padded):
+        source_ids, target_ids = batches.take(epoch, index)
+        assert padded == bool((source_ids == 0).any())
+        if padded:
+            assert source_ids.shape[1] % 8 == 0
+            assert target_ids.shape[1] % 8 == 1  # the decoder reads all but the last
 
 
 def test_a_pass_that_was_planned_ahead_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

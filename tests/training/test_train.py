@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -15,10 +15,11 @@ from torch import Tensor
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.model import transformer
 from molspec.model.transformer import Transformer
 from molspec.training import PrepareOptions, TrainingError, prepare, prepared, train, trainer
 from molspec.training.batches import Batches
-from molspec.training.prepared import read
+from molspec.training.prepared import EncodedPairs, read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
 from tests.refusals import refused
@@ -309,6 +310,32 @@ def test_nan_loss_leaves_the_state_before_it(
     state = torch.load(tmp_path / "run" / "state.pt", weights_only=True)["trainer"]
     assert state["step_count"] == 3
     assert all(bool(weight.isfinite().all()) for weight in state["model"].values())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_sources_without_padding_give_the_same_without_a_mask(
+    data: Path, monkeypatch: pytest.MonkeyPatch, precision: Literal["float32", "bfloat16"]
+) -> None:
+    """On a CPU to the bit; as a GPU takes them, by other kernels, where no mask is made at all."""
+    made = read(data)
+    source = made.train.pairs()[0][0]
+    alike = EncodedPairs.pack([(source, target) for _, target in made.train.spread(9).pairs()])
+    torch.manual_seed(0)
+    config = replace(CONFIG, precision=precision, dropout=0.0, batch_tokens=4000)
+    spec = config.spec(made.vocabulary.size)
+    batches = Batches(alike, spec, made.vocabulary, 4000, torch.device("cpu"))
+    trained = ModelTrainer(Transformer(spec, 0.0), batches, config, Ranks())
+    assert trained._epoch.padded == [False]
+    found = []
+    for padded, on_cpu in ((True, True), (False, True), (False, False)):
+        monkeypatch.setattr(transformer, "_on_cpu", lambda _, on_cpu=on_cpu: on_cpu)
+        trained._epoch.padded[0] = padded
+        loss = trained._loss(*batches.take(trained._epoch, 0))
+        found.append((loss, *torch.autograd.grad(loss, list(trained.model.parameters()))))
+    masked, bare, elsewhere = found
+    assert all(map(torch.equal, bare, masked))
+    tolerance = 1e-5 if precision == "float32" else 2e-2
+    torch.testing.assert_close(elsewhere, masked, rtol=tolerance, atol=tolerance)
 
 
 def test_a_state_beyond_the_end_of_an_epoch_goes_to_the_next(data: Path, tmp_path: Path) -> None:

@@ -90,14 +90,18 @@ class Transformer(nn.Module):
         memory = self.encode(source_ids, source_padding_mask)
         return self.decode(target_ids, memory, source_padding_mask)
 
-    def encode(self, source_ids: Tensor, source_padding_mask: Tensor) -> Tensor:
-        """Memory [batch, source_length, d_model]; the mask is True at padding."""
-        hidden = self._embed(source_ids, "source")
-        visible = ~source_padding_mask[:, None, None, :]
-        stack: Tensor = self.encoder(hidden, visible, self._turns(source_ids))
-        return stack
+    def encode(self, source_ids: Tensor, source_padding_mask: Tensor | None) -> Tensor:
+        """Memory [batch, source_length, d_model]; the mask is True at padding.
 
-    def decode(self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor) -> Tensor:
+        Without padding no mask is needed; a GPU is faster then.
+        """
+        hidden, visible = self._embed(source_ids, "source"), _visible(source_padding_mask)
+        memory: Tensor = self.encoder(hidden, visible, self._turns(source_ids))
+        return memory
+
+    def decode(
+        self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor | None
+    ) -> Tensor:
         """Logits [batch, target_length, target_vocab]; the mask is True if memory is padding.
 
         Causal: padding on the right of a target cannot reach the positions before it.
@@ -108,7 +112,7 @@ class Transformer(nn.Module):
         self,
         target_ids: Tensor,
         memory: Tensor,
-        memory_padding_mask: Tensor,
+        memory_padding_mask: Tensor | None,
         visible: Tensor | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
@@ -119,11 +123,7 @@ class Transformer(nn.Module):
         differ from the column; relative positions do not support that.
         """
         hidden = self._embed(target_ids, "target", places)
-        if visible is None:
-            length = target_ids.shape[1]
-            visible = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
-        memory_visible = ~memory_padding_mask[:, None, None, :]
-        turns = self._turns(target_ids, places)
+        turns, memory_visible = self._turns(target_ids, places), _visible(memory_padding_mask)
         states: Tensor = self.decoder(hidden, visible, turns, memory, memory_visible)
         return states
 
@@ -164,6 +164,14 @@ class Transformer(nn.Module):
         if self.spec.embedding_norm:
             hidden = stack.embedding_norm(hidden)
         return drop(hidden, self.dropout, self.training)
+
+
+def _visible(padding_mask: Tensor | None) -> Tensor | None:
+    return None if padding_mask is None else ~padding_mask[:, None, None, :]
+
+
+def _on_cpu(hidden: Tensor) -> bool:
+    return hidden.device.type == "cpu"
 
 
 def _norm(spec: ModelSpec) -> nn.Module:
@@ -214,12 +222,19 @@ class _Stack(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        visible: Tensor,
+        visible: Tensor | None,
         turns: Tensor | None,
         memory: Tensor | None = None,
         memory_visible: Tensor | None = None,
     ) -> Tensor:
+        """Without `visible`, positions see all others; with a memory, those that are not later."""
         bias = None
+        if memory is not None and memory.is_cuda and torch.is_autocast_enabled("cuda"):
+            memory = memory.to(torch.get_autocast_dtype("cuda"))  # once, and not in every layer
+        needs_mask = _on_cpu(hidden) or self.spec.positions == "relative"
+        if memory is not None and visible is None and needs_mask:
+            length = hidden.shape[1]
+            visible = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
         for index, layer in enumerate(self.layers):
             if self.spec.positions == "relative" and (self.spec.relative_per_layer or index == 0):
                 owner: Any = layer if self.spec.relative_per_layer else self
@@ -254,14 +269,15 @@ class _Layer(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        visible: Tensor,
+        visible: Tensor | None,
         turns: Tensor | None,
         bias: Tensor | None,
         memory: Tensor | None,
         memory_visible: Tensor | None,
     ) -> Tensor:
         value = self._before(hidden, self.self_attention_norm)
-        change = self.self_attention(value, value, visible, bias, turns)
+        is_causal = visible is None and memory is not None
+        change = self.self_attention(value, value, visible, bias, turns, is_causal)
         hidden = self._after(hidden, change, self.self_attention_norm)
         if self.cross_attention is not None:
             value = self._before(hidden, self.cross_attention_norm)
@@ -284,7 +300,8 @@ class _Attention(nn.Module):
     """Multi-head attention of `hidden` [batch, length, d] over `context` [batch, seen, d].
 
     `visible` is boolean and `bias` is added to the scores; both broadcast to
-    [batch, head, length, seen]. `turns` rotates queries and keys.
+    [batch, head, length, seen]. `turns` rotates queries and keys. Without both and `is_causal`, all
+    is visible; a GPU then has kernels that are faster (FlashAttention).
     """
 
     def __init__(self, spec: ModelSpec, dropout: float) -> None:
@@ -302,9 +319,10 @@ class _Attention(nn.Module):
         self,
         hidden: Tensor,
         context: Tensor,
-        visible: Tensor,
+        visible: Tensor | None,
         bias: Tensor | None = None,
         turns: Tensor | None = None,
+        is_causal: bool = False,
     ) -> Tensor:
         if context is hidden:
             query, key, value = self._heads(hidden, self.query, self.key, self.value)
@@ -313,13 +331,13 @@ class _Attention(nn.Module):
             key, value = self._heads(context, self.key, self.value)
         if turns is not None:
             query, key = rotated(query, turns), rotated(key, turns)
+        mask = visible if bias is None else _hide(bias.to(query.dtype), visible)
         dropout = self.dropout if self.training else 0.0
-        if hidden.device.type == "cpu" and torch.is_grad_enabled():
-            mixed = _explicit_attention(query * self.scale, key, value, visible, bias, dropout)
+        if _on_cpu(hidden) and torch.is_grad_enabled():
+            mixed = _explicit_attention(query * self.scale, key, value, mask, dropout)
         else:
-            mask = visible if bias is None else _hide(bias.to(query.dtype), visible)
             mixed = F.scaled_dot_product_attention(
-                query, key, value, mask, dropout, scale=self.scale
+                query, key, value, mask, dropout, is_causal, scale=self.scale
             )
         result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return result
@@ -334,12 +352,12 @@ class _Attention(nn.Module):
         return heads.permute(2, 0, 3, 1, 4).unbind()
 
 
-def _hide(bias: Tensor, visible: Tensor) -> Tensor:
-    return bias.masked_fill(~visible, -math.inf)
+def _hide(bias: Tensor, visible: Tensor | None) -> Tensor:
+    return bias if visible is None else bias.masked_fill(~visible, -math.inf)
 
 
 def _explicit_attention(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, bias: Tensor | None, dropout: float
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
     """`scaled_dot_product_attention` of a scaled query in single operations, to train on a CPU.
 
@@ -348,10 +366,12 @@ def _explicit_attention(
     which is also three times as fast.
     """
     wide = torch.float32 if query.dtype.itemsize < 4 else query.dtype
-    added = query.new_zeros(visible.shape) if bias is None else bias.to(query.dtype)
+    if mask is not None and mask.dtype == torch.bool:
+        mask = _hide(query.new_zeros(mask.shape), mask)
     with torch.autocast("cpu", enabled=False):
         scores = query @ key.transpose(-1, -2)
-        weights = torch.softmax(scores + _hide(added, visible), dim=-1, dtype=wide).to(query.dtype)
+        scores = scores if mask is None else scores + mask
+        weights = torch.softmax(scores, dim=-1, dtype=wide).to(query.dtype)
         return drop(weights, dropout) @ value
 
 

@@ -17,7 +17,7 @@ from molspec.training.prepared import EncodedPairs
 
 #: Sources whose lengths differ by less are shuffled together.
 _SOURCE_BUCKET = 2
-#: Lengths on a GPU are padded to a multiple, for its matrix units and for fewer shapes.
+#: Lengths on a GPU are padded to a multiple, for kernels that read a mask, and for fewer shapes.
 _GPU_MULTIPLE = 8
 
 
@@ -26,7 +26,7 @@ class Epoch:
     """The batches of one pass: batch i has the pairs order[bounds[i] : bounds[i + 1]].
 
     Its sources are padded to source_lengths[i], its targets to target_lengths[i]; both together
-    have token_counts[i] tokens without padding.
+    have token_counts[i] tokens without padding. `padded[i]`: some source is padded.
     """
 
     order: Tensor
@@ -34,6 +34,7 @@ class Epoch:
     source_lengths: list[int]
     target_lengths: list[int]
     token_counts: list[int]
+    padded: list[bool]
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -101,8 +102,7 @@ class Batches:
         random = np.random.Generator(np.random.PCG64([seed, number]))
         source_lengths, target_lengths = self._lengths
         tie = random.permutation(len(source_lengths))
-        padded = self._padded(source_lengths)
-        alike = padded if self._multiple > _SOURCE_BUCKET else padded // _SOURCE_BUCKET
+        alike = source_lengths if self._multiple > 1 else source_lengths // _SOURCE_BUCKET
         order = np.lexsort((tie, target_lengths, alike))
         cuts = list(self._cuts(source_lengths[order], target_lengths[order]))
         shuffled = [cuts[index] for index in random.permutation(len(cuts))]
@@ -113,21 +113,33 @@ class Batches:
             [source_length for _, _, source_length, _ in shuffled],
             [target_length for _, _, _, target_length in shuffled],
             [int((source_lengths + target_lengths)[piece].sum()) for piece in pieces],
+            [bool(source_lengths[order[cut[0] : cut[1]]].min() < cut[2]) for cut in shuffled],
         )
 
     def _cuts(
         self, source_lengths: np.ndarray, target_lengths: np.ndarray
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Cut sorted pairs into batches (begin, end, source_length, target_length)."""
+        """Cut sorted pairs into batches (begin, end, source_length, target_length).
+
+        On a GPU a batch that is half full ends with its first source length, for want of a mask.
+        """
         begin = 0
         while begin < len(source_lengths):
             reach = begin + self._budget // int(source_lengths[begin] + target_lengths[begin]) + 1
-            sources = self._padded(np.maximum.accumulate(source_lengths[begin:reach]))
-            targets = self._padded_targets(np.maximum.accumulate(target_lengths[begin:reach]))
-            tokens = (sources + targets) * np.arange(1, len(sources) + 1)
-            count = max(int(np.searchsorted(tokens, self._budget, side="right")), 1)
+            sources = np.maximum.accumulate(source_lengths[begin:reach])
+            targets = np.maximum.accumulate(target_lengths[begin:reach])
+            alike = int(np.searchsorted(sources, sources[0], side="right"))
+            count = self._fitting(sources[:alike], targets[:alike])
+            tokens = count * int(sources[0] + targets[count - 1])
+            if self._multiple == 1 or 2 * tokens < self._budget:
+                sources, targets = self._padded(sources), self._padded_targets(targets)
+                count = self._fitting(sources, targets)
             yield begin, begin + count, int(sources[count - 1]), int(targets[count - 1])
             begin += count
+
+    def _fitting(self, sources: np.ndarray, targets: np.ndarray) -> int:
+        tokens = (sources + targets) * np.arange(1, len(sources) + 1)
+        return max(int(np.searchsorted(tokens, self._budget, side="right")), 1)
 
     def take(self, epoch: Epoch, index: int, share: slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Batch `index` of a planned pass, or the `share` of its pairs."""

@@ -161,8 +161,11 @@ class ModelTrainer(Trainer):
         return taken
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        is_padded = self._epoch.padded[self._batch_index]
+        padding = source_ids == self.model.pad_id if is_padded else None
         with autocast(self._device, self.config.precision):
-            logits = self.model(source_ids, target_ids[:, :-1])
+            memory = self.model.encode(source_ids, padding)
+            logits = self.model.decode(target_ids[:, :-1], memory, padding)
         return F.cross_entropy(
             logits.flatten(0, 1).float(),
             target_ids[:, 1:].flatten(),
