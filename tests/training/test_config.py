@@ -20,6 +20,10 @@ from tests.refusals import refused
         ({"steps": 1, "model": {"source_vocab_size": 9}}, "model has source_vocab_size"),
         ({"steps": "6"}, "steps is '6': expected a whole number"),
         ({"steps": 1, "model": None}, "model is None: expected fields of ModelSpec"),
+        (
+            {"steps": 1, "exit_layers": -1},
+            "exit_layers is -1: expected a whole number of at least 0",
+        ),
         ({"steps": 1, "epochs": 3}, "unknown training fields: epochs; known: batch_tokens, "),
     ],
 )

@@ -22,6 +22,7 @@ from molspec.training.batches import Batches
 from molspec.training.prepared import EncodedPairs, read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
+from molspec.training.validation import Validator
 from tests.refusals import refused
 from tests.training.tiny import CONFIG, assert_equal, column, weights
 
@@ -336,6 +337,34 @@ def test_sources_without_padding_give_the_same_without_a_mask(
     assert all(map(torch.equal, bare, masked))
     tolerance = 1e-5 if precision == "float32" else 2e-2
     torch.testing.assert_close(elsewhere, masked, rtol=tolerance, atol=tolerance)
+
+
+def test_first_layers_learn_to_answer_alone_and_are_cut_out(data: Path, tmp_path: Path) -> None:
+    model = {**CONFIG.model, "decoder_layers": 2}
+    config = replace(CONFIG, model=model, exit_layers=1, exit_share=0.5, decoded_pairs=0)
+    outcome = train(data, tmp_path / "run", config)
+    losses = column(tmp_path / "run", "validation.csv", "exit_loss")
+    assert losses[-1] < losses[0]
+    for alone in (0, 2):
+        refused(
+            f"decoder_layers is {alone}: expected at least 1, and less than the model's 2 ",
+            *(checkpoints.convert, outcome.model, tmp_path / "half", None, None, None, None, alone),
+        )
+    whole = checkpoints.read(outcome.model)
+    half = checkpoints.convert(outcome.model, tmp_path / "half", decoder_layers=1)
+    ids = torch.tensor([[1, 5, 6, 7, 2]])
+    states = []
+    for each in (whole, half):
+        twin = Transformer(each.spec).eval()
+        twin.load_state_dict(dict(each.weights))
+        states.append(twin.logits_after([1, each.spec.decoder_layers], ids, ids[:, :-1], None))
+    assert torch.equal(states[0][0], states[1][0])
+    assert not torch.equal(states[0][0], states[0][1])
+    made = read(data)
+    given = (made.validation, half.spec, made.vocabulary, CONFIG, torch.device("cpu"))
+    assert Validator(*given)(twin).loss == outcome.best.exit_loss
+    deep = data, tmp_path / "x", replace(config, exit_layers=2)
+    refused("exit_layers is 2: expected at least 1, and less than the model's 2", train, *deep)
 
 
 def test_a_state_beyond_the_end_of_an_epoch_goes_to_the_next(data: Path, tmp_path: Path) -> None:

@@ -92,14 +92,16 @@ def convert(
     vocabulary: Path | None = None,
     template: str | None = None,
     task: Task | None = None,
+    decoder_layers: int | None = None,
 ) -> Checkpoint:
     """Write the checkpoint at `source` to the folder `destination`, rounded to `dtype` if given.
 
-    vocabulary: as of `read`. template, task: in place of the checkpoint's own.
+    vocabulary: as of `read`. template, task: in place of the checkpoint's own. decoder_layers: the
+    number of first layers to write, as `Checkpoint.first_layers` does.
 
-    Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES,
-    CheckpointError if the source is broken or the destination exists and is another, OSError if
-    it cannot be written.
+    Returns the written checkpoint. Raises ValueError for a dtype that is not one of DTYPES, or if
+    the model has no more layers than are to be written, CheckpointError if the source is broken or
+    the destination exists and is another, OSError if it cannot be written.
     """
     folder.check_destination(Path(destination), overwrite=True)  # or it may be this one
     checkpoint = read(source, vocabulary)
@@ -107,6 +109,8 @@ def convert(
         checkpoint = replace(checkpoint, template=template)
     if task is not None:
         checkpoint = replace(checkpoint, task=task)
+    if decoder_layers is not None:
+        checkpoint = checkpoint.first_layers(decoder_layers)
     if dtype is not None:
         checkpoint = checkpoint.to(dtype)
     write(checkpoint, destination)

@@ -142,6 +142,19 @@ class Checkpoint:
         digest.update(self.ngram or b"")
         return own, digest.hexdigest()
 
+    def first_layers(self, count: int) -> Checkpoint:
+        """The model of the decoder's first layers, without draft heads: they read other states.
+
+        It answers well if a training with `exit_layers` has taught these layers to answer alone.
+
+        Raises ValueError if there are not more layers.
+        """
+        spec = self.spec.first_layers(count, "decoder_layers")
+        weights = {name: self.weights[name] for name in spec.weight_shapes()}
+        told = f"Only the first {count} of {self.spec.decoder_layers} decoder layers of this model:"
+        card = None if self.card is None else f"{told}\n\n{self.card}"
+        return replace(self, spec=spec, weights=weights, heads=None, card=card)
+
     def to(self, dtype: str) -> Checkpoint:
         """Round every weight to `dtype`: float32, float16 or bfloat16; but not the rotations.
 

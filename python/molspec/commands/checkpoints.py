@@ -45,9 +45,14 @@ def convert_command(
         "Whether the model predicts reactants or products; by default what the checkpoint says, "
         "which most formats do not.",
     ),
+    decoder_layers: int | None = setting(
+        None,
+        "Write only the first decoder layers: a model that was trained with --exit-layers, cut.",
+    ),
 ) -> None:
     """Convert a checkpoint to molspec's own format."""
     from molspec import checkpoints
     from molspec.checkpoints import bundled
 
-    checkpoints.convert(bundled.locate(source), destination, dtype, vocabulary, template, task)
+    given = (dtype, vocabulary, template, task, decoder_layers)
+    checkpoints.convert(bundled.locate(source), destination, *given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from math import prod
 from typing import Any, Literal, TypeAlias
 
@@ -156,6 +156,13 @@ class ModelSpec:
         """Weights that every pass of the decoder reads."""
         shapes = self.weight_shapes().items()
         return sum(prod(shape) for name, shape in shapes if name.startswith(("decoder.", "output")))
+
+    def first_layers(self, count: int, name: str) -> ModelSpec:
+        """The model of the decoder's first layers. Raises ValueError, naming it, for a count."""
+        if not 1 <= count < self.decoder_layers:
+            expected = f"at least 1, and less than the model's {self.decoder_layers} decoder layers"
+            raise ValueError(f"{name} is {count}: expected {expected}")
+        return replace(self, decoder_layers=count)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ModelSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -86,22 +86,28 @@ class Transformer(nn.Module):
         source_ids [batch, source_length] and target_ids [batch, target_length] are int64, padded on
         the right; a source carries BOS and EOS as the spec says, a target begins with BOS.
         """
-        source_padding_mask = source_ids == self.pad_id
-        memory = self.encode(source_ids, source_padding_mask)
-        return self.decode(target_ids, memory, source_padding_mask)
+        last = [self.spec.decoder_layers]
+        return self.logits_after(last, source_ids, target_ids, source_ids == self.pad_id)[0]
+
+    def logits_after(
+        self, counts: Sequence[int], source_ids: Tensor, target_ids: Tensor, padding: Tensor | None
+    ) -> list[Tensor]:
+        """The logits of `forward` by decoders of so many of the layers, the fewest first.
+
+        `padding` is True at padding of sources, None if there is none: a GPU is faster without.
+        """
+        memory, visible = self.encode(source_ids, padding), _visible(padding)
+        hidden, turns = self._embed(target_ids, "target"), self._turns(target_ids)
+        return [*map(self.logits, self.decoder(hidden, None, turns, counts, memory, visible))]
 
     def encode(self, source_ids: Tensor, source_padding_mask: Tensor | None) -> Tensor:
-        """Memory [batch, source_length, d_model]; the mask is True at padding.
-
-        Without padding no mask is needed; a GPU is faster then.
-        """
+        """Memory [batch, source_length, d_model]; the mask is True at padding, None without any."""
         hidden, visible = self._embed(source_ids, "source"), _visible(source_padding_mask)
-        memory: Tensor = self.encoder(hidden, visible, self._turns(source_ids))
+        last = [self.spec.encoder_layers]
+        memory: Tensor = self.encoder(hidden, visible, self._turns(source_ids), last)[0]
         return memory
 
-    def decode(
-        self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor | None
-    ) -> Tensor:
+    def decode(self, target_ids: Tensor, memory: Tensor, memory_padding_mask: Tensor) -> Tensor:
         """Logits [batch, target_length, target_vocab]; the mask is True if memory is padding.
 
         Causal: padding on the right of a target cannot reach the positions before it.
@@ -112,7 +118,7 @@ class Transformer(nn.Module):
         self,
         target_ids: Tensor,
         memory: Tensor,
-        memory_padding_mask: Tensor | None,
+        memory_padding_mask: Tensor,
         visible: Tensor | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
@@ -123,8 +129,9 @@ class Transformer(nn.Module):
         differ from the column; relative positions do not support that.
         """
         hidden = self._embed(target_ids, "target", places)
-        turns, memory_visible = self._turns(target_ids, places), _visible(memory_padding_mask)
-        states: Tensor = self.decoder(hidden, visible, turns, memory, memory_visible)
+        turns, last = self._turns(target_ids, places), [self.spec.decoder_layers]
+        memory_visible = _visible(memory_padding_mask)
+        states: Tensor = self.decoder(hidden, visible, turns, last, memory, memory_visible)[0]
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -224,11 +231,15 @@ class _Stack(nn.Module):
         hidden: Tensor,
         visible: Tensor | None,
         turns: Tensor | None,
+        layer_counts: Sequence[int],
         memory: Tensor | None = None,
         memory_visible: Tensor | None = None,
-    ) -> Tensor:
-        """Without `visible`, positions see all others; with a memory, those that are not later."""
-        bias = None
+    ) -> list[Tensor]:
+        """The states after each of these numbers of layers, with the final norm.
+
+        Without `visible`, positions see all others; with a memory, those that are not later.
+        """
+        bias, states = None, []
         if memory is not None and memory.is_cuda and torch.is_autocast_enabled("cuda"):
             memory = memory.to(torch.get_autocast_dtype("cuda"))  # once, and not in every layer
         needs_mask = _on_cpu(hidden) or self.spec.positions == "relative"
@@ -240,7 +251,9 @@ class _Stack(nn.Module):
                 owner: Any = layer if self.spec.relative_per_layer else self
                 bias = self._biases(owner.relative_bias, hidden.shape[1])
             hidden = layer(hidden, visible, turns, bias, memory, memory_visible)
-        return hidden if self.norm is None else self.norm(hidden)
+            if index + 1 in layer_counts:
+                states.append(hidden if self.norm is None else self.norm(hidden))
+        return states
 
     def _biases(self, table: Tensor, length: int) -> Tensor:
         """Return the biases of self-attention [head, query, key]."""

@@ -156,6 +156,12 @@ class TrainConfig(StepConfig):
         group=_MODEL,
     )
     label_smoothing: float = setting(0.0, "Label smoothing of the loss.", group=_STEPS)
+    exit_layers: int = setting(
+        0, "Also train the first decoder layers to answer alone; 0: no.", group=_STEPS, least=0
+    )
+    exit_share: float = setting(
+        0.1, "Weight of their loss beside the whole model's.", group=_STEPS, above=0
+    )
     validate_every: int = setting(1000, "Steps between validations.", group=_VALIDATION)
     validation_pairs: int = setting(
         1000, "Maximum validation pairs for loss and token accuracy.", group=_VALIDATION
@@ -180,6 +186,12 @@ class TrainConfig(StepConfig):
     def spec(self, vocab_size: int) -> ModelSpec:
         """Describe the model to train."""
         return ModelSpec.from_json({**self.model, **dict.fromkeys(_DATA_FIELDS, vocab_size)})
+
+    def answering(self, spec: ModelSpec) -> list[int]:
+        """After how many decoder layers a model answers. Raises ValueError if it has too few."""
+        early = [self.exit_layers] if self.exit_layers else []
+        cuts = [spec.first_layers(count, "exit_layers") for count in early]
+        return [each.decoder_layers for each in (*cuts, spec)]
 
     def share_used(self, steps: int, seconds: float) -> float:
         """Share of the budget that so many steps, or seconds, are."""

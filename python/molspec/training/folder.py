@@ -14,6 +14,7 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ _STATE = "state.pt"
 ANEW = "take another output folder to begin anew"
 _NUMBERS = ("step", "epoch", "minutes", "tokens")
 _MEASURED = ("learning_rate", "loss", "tokens_per_second")
-_JUDGED = ("loss", "token_accuracy", "sequence_accuracy", "top_1")
+_JUDGED = tuple(field.name for field in fields(Validation))
 
 
 def read_state(file: Path) -> dict[str, Any]:

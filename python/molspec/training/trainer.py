@@ -161,17 +161,24 @@ class ModelTrainer(Trainer):
         return taken
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        model, config, targets = self.model, self.config, target_ids[:, :-1]
         is_padded = self._epoch.padded[self._batch_index]
-        padding = source_ids == self.model.pad_id if is_padded else None
-        with autocast(self._device, self.config.precision):
-            memory = self.model.encode(source_ids, padding)
-            logits = self.model.decode(target_ids[:, :-1], memory, padding)
-        return F.cross_entropy(
-            logits.flatten(0, 1).float(),
-            target_ids[:, 1:].flatten(),
-            ignore_index=self.model.pad_id,
-            label_smoothing=self.config.label_smoothing,
+        padding = source_ids == model.pad_id if is_padded else None
+        with autocast(self._device, config.precision):
+            every = model.logits_after(config.answering(model.spec), source_ids, targets, padding)
+        *early, logits = (each.flatten(0, 1).float() for each in every)
+        wanted = target_ids[:, 1:].flatten()
+        loss = F.cross_entropy(
+            logits, wanted, ignore_index=model.pad_id, label_smoothing=config.label_smoothing
         )
+        return loss + config.exit_share * sum(self._exit_loss(e, logits, wanted) for e in early)
+
+    def _exit_loss(self, early: Tensor, late: Tensor, wanted: Tensor) -> Tensor:
+        """Half by the record, half by the whole model, which it does not teach (Kim, Rush 2016)."""
+        recorded = F.cross_entropy(early, wanted, ignore_index=self.model.pad_id)
+        counted = wanted != self.model.pad_id
+        by_token = F.cross_entropy(early, late.detach().softmax(-1), reduction="none")
+        return 0.5 * (recorded + (by_token * counted).sum() / counted.sum())
 
     @torch.no_grad()
     def _average(self) -> None:

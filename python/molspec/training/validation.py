@@ -32,6 +32,9 @@ class Validation:
     sequence_accuracy: float
     #: Targets that a decoder finds, compared as canonical SMILES; None if none decoded.
     top_1: float | None = None
+    #: `loss` and `sequence_accuracy` of the first layers alone; None if they do not learn that.
+    exit_loss: float | None = None
+    exit_sequence_accuracy: float | None = None
 
 
 class Validator:
@@ -54,32 +57,33 @@ class Validator:
         self._batches = Batches(chosen, spec, vocabulary, config.batch_tokens, device)
         self._epoch = self._batches.epoch(0, 0)
         self._vocabulary = vocabulary
-        self._precision = config.precision
+        self._precision, self._answering = config.precision, config.answering(spec)
         self._decode = decode
 
     @torch.no_grad()
     def __call__(self, model: Transformer) -> Validation:
         """Validate a model that is in evaluation mode."""
-        loss = torch.zeros((), dtype=torch.float64, device=self._batches.device)
-        hits, tokens, whole = (torch.zeros_like(loss, dtype=torch.int64) for _ in range(3))
+        answering, device = self._answering, self._batches.device
+        losses = torch.zeros(len(answering), dtype=torch.float64, device=device)
+        hits, whole = (torch.zeros_like(losses, dtype=torch.int64) for _ in range(2))
+        tokens = torch.zeros((), dtype=torch.int64, device=device)
         for index in range(len(self._epoch)):
             source_ids, target_ids = self._batches.take(self._epoch, index)
-            with autocast(self._batches.device, self._precision):
-                logits = model(source_ids, target_ids[:, :-1]).float()
-            wanted = target_ids[:, 1:]
+            padding, wanted = source_ids == model.pad_id, target_ids[:, 1:]
+            with autocast(device, self._precision):
+                every = model.logits_after(answering, source_ids, target_ids[:, :-1], padding)
             counted = wanted != model.pad_id
-            hit = (logits.argmax(-1) == wanted) | ~counted
-            loss += F.cross_entropy(logits[counted], wanted[counted], reduction="sum")
-            hits += hit[counted].sum()
             tokens += counted.sum()
-            whole += hit.all(1).sum()
-        token_count = int(tokens)
-        return Validation(
-            float(loss) / token_count,
-            int(hits) / token_count,
-            int(whole) / len(self._epoch.order),
-            self._top_1(model),
-        )
+            for at, logits in enumerate(each.float() for each in every):
+                hit = (logits.argmax(-1) == wanted) | ~counted
+                losses[at] += F.cross_entropy(logits[counted], wanted[counted], reduction="sum")
+                hits[at] += hit[counted].sum()
+                whole[at] += hit.all(1).sum()
+        *early_losses, loss = (losses / tokens).tolist()
+        *early_whole, all_right = (whole.double() / len(self._epoch.order)).tolist()
+        accuracy = int(hits[-1]) / int(tokens)
+        early = (*early_losses, *early_whole)
+        return Validation(loss, accuracy, all_right, self._top_1(model), *early)
 
     def _top_1(self, model: Transformer) -> float | None:
         if self._decode is None or not self._decoded:
