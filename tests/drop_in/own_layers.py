@@ -122,22 +122,12 @@ class Layer(nn.Module):
         return hidden + change if self.pre else self.norms[-1](hidden + change)
 
 
-OPTIONS: dict[str, Any] = {
-    "norm": "layer",
-    "pre": False,
-    "fused": False,
-    "rotary": None,  # kind and columns
-    "gated": False,
-    "swapped": False,
-    "key_heads": HEADS,
-    "capped": False,
-    "activation": F.relu,
-    "scale": 1.0,
-    "adds_places": True,
-    "dense_head": False,
-    "log_softmax": False,
-    "masks_pad": False,
-}
+OPTIONS: dict[str, Any] = (
+    {"norm": "layer", "pre": False, "scale": 1.0, "key_heads": HEADS, "activation": F.relu}
+    | dict.fromkeys(("fused", "gated", "swapped", "capped", "dense_head"), False)
+    | {"log_softmax": False, "masks_pad": False, "adds_places": True}
+    | {"rotary": None}  # or its kind and columns
+)
 
 
 class Own(nn.Module):

@@ -94,12 +94,7 @@ READ = [
     *(
         ("a.csv", f"Canonical SMILES,{name}\nCO,methanol\n", [("CO", "methanol")])
         for name in (
-            "Compound Name",
-            "compound_name",
-            "Molecule-Name",
-            "ChEMBL ID",
-            "CAS",
-            "Compound",
+            *("Compound Name", "compound_name", "Molecule-Name", "ChEMBL ID", "CAS", "Compound"),
         )
     ),
     ("b.dat", "CO x", [("CO", "x")]),

@@ -19,27 +19,18 @@ from tests.fuzz.draw import Draw
 CORPUS = Path(__file__).parent / "corpus"
 #: Name -> module. Imported when used: a target's process needs only its own module.
 TARGETS = {
-    "tokenizer": "text",
-    "smiles": "text",
-    "rings": "text",
-    "records": "text",
-    "json": "text",
-    "journal": "text",
-    "ngram": "drafts",
-    "drafts": "drafts",
-    "checkpoints": "files",
-    "pickles": "files",
-    "dense": "operators",
-    "engine": "operators",
-    "queries": "queries",
-    "requests": "queries",
-    "bodies": "server",
-    "connections": "server",
-    "caches": "stores",
-    "outputs": "stores",
-    "stocks": "stores",
-    "expressions": "lengths",
-    "readers": "lengths",
+    name: module
+    for module, names in {
+        "text": ("tokenizer", "smiles", "rings", "records", "json", "journal"),
+        "drafts": ("ngram", "drafts"),
+        "files": ("checkpoints", "pickles"),
+        "operators": ("dense", "engine"),
+        "queries": ("queries", "requests"),
+        "server": ("bodies", "connections"),
+        "stores": ("caches", "outputs", "stocks"),
+        "lengths": ("expressions", "readers"),
+    }.items()
+    for name in names
 }
 
 

@@ -101,20 +101,13 @@ DECIDED: dict[str, Options] = {
     "rejection of a model": {"samples": 5, "verification": "rejection", "drafter": "small"},
     "rejection of models": {"samples": 5, "verification": "rejection", "drafter": "hierarchy"},
     "spellings": {"n_best": 3, "augmentations": 3, "canonical_queries": True},
-    "more spellings": {
-        "n_best": 3,
-        "augmentations": 4,
-        "augment_below": 0.1,
-        "canonical_queries": True,
-    },
-    "dropping": {
-        "n_best": 2,
-        "drop_invalid": True,
-        "drop_unchanged": True,
-        "merge_duplicates": True,
-        "augmentations": 2,
-        "canonical_queries": True,
-    },
+    "more spellings": (
+        {"n_best": 3, "augmentations": 4, "augment_below": 0.1, "canonical_queries": True}
+    ),
+    "dropping": (
+        {"n_best": 2, "augmentations": 2, "canonical_queries": True}
+        | {"drop_invalid": True, "drop_unchanged": True, "merge_duplicates": True}
+    ),
 }
 
 #: The searches of other models than float32: a dtype and an engine are below a search.

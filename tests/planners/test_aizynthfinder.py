@@ -27,6 +27,7 @@ RETRO_STAR = "aizynthfinder.search.retrostar.search_tree.SearchTree"
 MAPPED = (
     "[CH3:1][C:2](=[O:3])[NH:4][c:5]1[cH:6][cH:7][c:8]([O:9][C:10](=[O:11])[CH3:12])[cH:13][cH:14]1"
 )
+OURS = "molspec.planners.aizynthfinder"
 AMIDE, ESTER = (2, 4), (9, 10)
 
 
@@ -46,27 +47,15 @@ def finder(
     """A finder that is configured as the module's docstring shows."""
     configured = AiZynthFinder(
         configdict={
-            "search": {
-                "algorithm": algorithm,
-                "time_limit": 600,
-                "iteration_limit": EXPANSIONS,
-                "max_transforms": 6,
-                **(search or {}),
-            },
+            "search": (
+                {"algorithm": algorithm, "iteration_limit": EXPANSIONS}
+                | {"time_limit": 600, "max_transforms": 6, **(search or {})}
+            ),
             "expansion": {
-                "molspec": {
-                    "type": "molspec.planners.aizynthfinder.ExpansionStrategy",
-                    "model": "retro",
-                    "n_best": 5,
-                    **kwargs,
-                }
+                "molspec": {"type": f"{OURS}.ExpansionStrategy", "model": "retro", "n_best": 5}
+                | kwargs
             },
-            "filter": {
-                "molspec": {
-                    "type": "molspec.planners.aizynthfinder.FilterStrategy",
-                    "model": "product",
-                }
-            },
+            "filter": {"molspec": {"type": f"{OURS}.FilterStrategy", "model": "product"}},
             "stock": {"own": str(stock)},
         }
     )

@@ -19,40 +19,19 @@ from tests.refusals import refused
 
 CPU, GPU = Identity("f00d", "cpu", "float32", 1000), Identity("f00d", "cuda", "bfloat16", 1000)
 #: The settings that every case has.
-SHARED = {
-    "molspec": molspec.__version__,
-    "model": "product",
-    "weights": "f00d",
-    "device": "cpu",
-    "dtype": "float32",
-    "n_best": 1,
-    "beam_size": 1,
-    "beam": "greedy",
-    "length_penalty": 0.0,
-    "finished": "beam",
-    "batch_size": 32,
-    "min_length": 1,
-    "max_length": None,
-    "target_prefix": None,
-    "token_log_probs": False,
-    "merge_duplicates": False,
-    "canonical_queries": True,
-    "augmentations": 1,
-    "augment_below": None,
-    "drop_invalid": False,
-    "drop_unchanged": False,
-    "drop_impossible": False,
-    "max_beam_factor": 4,
-    "samples": None,
-    "temperature": 1.0,
-    "top_k": None,
-    "top_p": None,
-    "seed": 0,
-    "verification": "strict",
-    "beta": 3,
-    "tau": 1.0,
-    "judge": "model",
-}
+SHARED = (
+    {"molspec": molspec.__version__, "model": "product", "weights": "f00d"}
+    | {"device": "cpu", "dtype": "float32", "batch_size": 32}
+    | {"n_best": 1, "beam_size": 1, "beam": "greedy", "length_penalty": 0.0, "finished": "beam"}
+    | {"min_length": 1, "max_length": None, "target_prefix": None, "token_log_probs": False}
+    | {"canonical_queries": True, "augmentations": 1, "augment_below": None}
+    | {"merge_duplicates": False, "drop_invalid": False, "drop_unchanged": False}
+    | {"drop_impossible": False, "max_beam_factor": 4}
+    | {"samples": None, "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
+    | {"verification": "strict", "beta": 3, "tau": 1.0, "judge": "model"}
+)
+EVEN = {"choice": "even", "dilution": False, "smart": False}
+WINDOWS = {"kind": "WindowDrafts", "draft_length": 5, "draft_count": 23} | EVEN
 SMALL = {"kind": "ModelDraft", "model": "small", "gamma": 3, "drafter": "none", "width": None}
 #: Options, and their settings as journals hold them.
 WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any]]] = {
@@ -64,43 +43,25 @@ WRITTEN: dict[str, tuple[Identity, dict[str, Any], dict[str, Any]]] = {
     "sbs": (
         CPU,
         {"n_best": 2, "beam": "sbs", "draft_length": 5},
-        {
-            "n_best": 2,
-            "beam_size": 2,
-            "beam": "sbs",
-            "drafter": {
-                "kind": "WindowDrafts",
-                "draft_length": 5,
-                "draft_count": 23,
-                "choice": "even",
-                "dilution": False,
-                "smart": False,
-            },
-        },
+        {"n_best": 2, "beam_size": 2, "beam": "sbs", "drafter": WINDOWS},
     ),
     "samples": (
         CPU,
         {"samples": 3, "temperature": 0.5, "verification": "rejection", "canonical_queries": False},
-        {
-            "samples": 3,
-            "temperature": 0.5,
-            "verification": "rejection",
-            "beam": "sampling",
-            "canonical_queries": False,
-            "drafter": {**vars(TreeDraft(16, 64, 1 / 4)), "kind": "TreeDraft"},
-        },
+        (
+            {"samples": 3, "temperature": 0.5, "verification": "rejection"}
+            | {"beam": "sampling", "canonical_queries": False}
+            | {"drafter": {**vars(TreeDraft(16, 64, 1 / 4)), "kind": "TreeDraft"}}
+        ),
     ),
     "a smaller model": (
         GPU,
         {"n_best": 12, "drafter": ModelDraft(Path("small"), gamma=3)},
-        {
-            "device": "cuda",
-            "dtype": "bfloat16",
-            "n_best": 12,
-            "beam_size": 12,
-            "beam": "exact",
-            "drafter": {**SMALL, "dtype": "float32"},
-        },
+        (
+            {"device": "cuda", "dtype": "bfloat16"}
+            | {"n_best": 12, "beam_size": 12, "beam": "exact"}
+            | {"drafter": {**SMALL, "dtype": "float32"}}
+        ),
     ),
 }
 

@@ -18,14 +18,10 @@ from tests import tiny
 
 CONFIG = TrainConfig(
     steps=24,
-    model={
-        "d_model": 16,
-        "head_count": 2,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "feed_forward": 32,
-        "max_positions": 96,
-    },
+    model=(
+        {"d_model": 16, "head_count": 2, "encoder_layers": 1, "decoder_layers": 1}
+        | {"feed_forward": 32, "max_positions": 96}
+    ),
     batch_tokens=800,
     learning_rate=1e-2,
     validate_every=8,
