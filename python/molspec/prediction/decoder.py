@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from time import perf_counter
@@ -38,7 +37,7 @@ from molspec.prediction.results import (
     new_elements,
 )
 from molspec.prediction.strategy import forced_spec
-from molspec.text import canonicalise, check_text, rooted_spellings
+from molspec.text import rooted_spellings
 
 #: The drafters with state that a decoder keeps for further queries.
 _MOST_DRAFTERS = 64
@@ -263,10 +262,7 @@ def _score(
     it has at least the probability there, then among those that begin at each atom.
     """
     reader, model = strategies.model.reader, strategies.model
-    molecule = None
-    if aligned:
-        with suppress(ValueError):  # without atom maps, and without a last dot
-            molecule = canonicalise(check_text(target).strip(" ."))
+    molecule = reader.molecule(target) if aligned else None
     found: list[Prediction] = []
     if molecule is not None:  # otherwise it has no other spelling
         answers: dict[str, Prediction] = {}

@@ -13,16 +13,20 @@ from molspec.model.spec import ModelSpec
 from molspec.text import (
     Vocabulary,
     canonical_sides,
+    canonicalise,
     check_beginning,
     check_notation,
     check_sides,
     check_text,
+    count_tokens,
     other_spellings,
     sides_of,
     spelt_alike,
     tokenize,
 )
 
+#: What an error of a target's length says before it, and of its limit.
+_OF_TARGET = ("target: ", "the model's longest target")
 #: Maximum tokens of a spelling, with hydrogens and atom maps, for each token of the canonical form.
 _LONGEST_SPELLING = 4
 #: Tokens of a target's spellings that a pass decodes, which is below a second.
@@ -49,6 +53,9 @@ class QueryReader:
         self._writes_reactants = task == "retro" and self.reads_smiles
         self._begin, self._end = spec.source_frame(vocabulary.bos_id, vocabulary.eos_id)
         self._longest = spec.max_positions - len(self._begin) - len(self._end)
+        bos_id = vocabulary.bos_id if spec.target_bos else None
+        self._target_begin = [] if bos_id is None else [bos_id]
+        self._longest_target = spec.max_positions - 1 - len(self._target_begin)
 
     def source(self, query: str, canonical: bool = False) -> Source:
         """The text to decode: the query's canonical SMILES, or the query unchanged."""
@@ -106,6 +113,22 @@ class QueryReader:
                 with suppress(ValueError):
                     views.append(self.source(f"{before}{other}{after}"))
         return views
+
+    def molecule(self, target: str) -> str | None:
+        """A target's canonical SMILES, which has other spellings; None if it is not a molecule.
+
+        Raises ValueError if it has too many tokens both as it is given and in this form.
+        """
+        try:
+            text = check_text(target).strip(" .")  # with atom maps, and a last dot
+        except ValueError:
+            return None
+        given, longest, atomwise = count_tokens(text), self._longest_target, self.vocabulary.atomwise
+        if atomwise and given > _LONGEST_SPELLING * longest:
+            return None  # too long as it is given
+        if (molecule := canonicalise(text)) is not None and atomwise:
+            _check_length(min(given, count_tokens(molecule)), longest, *_OF_TARGET)
+        return molecule
 
     def pair(self, query: str, target: str, canonical: bool) -> Source:
         """A query with a given target, for forced decoding."""
@@ -171,17 +194,16 @@ class QueryReader:
 
     def _target_ids(self, target: str, max_length: int | None = None) -> list[int]:
         """The ids of a target; with max_length those of a text that targets begin with."""
-        where, end, limit = "target: ", self.spec.max_positions, "the model's longest target"
+        (where, limit), longest = _OF_TARGET, self._longest_target
         if max_length is not None:
-            where, end, limit = "", max_length, f"fewer than max_length {max_length}"
+            longest += max_length - self.spec.max_positions
+            where, limit = "", f"fewer than max_length {max_length}"
         try:
             ids = self.vocabulary.encode(self._text(target, last_dot=max_length is not None))
         except ValueError as error:
             raise ValueError(f"{where}{error}") from error
-        bos_id = self.vocabulary.bos_id if self.spec.target_bos else None
-        begin = [] if bos_id is None else [bos_id]
-        _check_length(len(ids), end - 1 - len(begin), where, limit)
-        return [*begin, *ids]
+        _check_length(len(ids), longest, where, limit)
+        return [*self._target_begin, *ids]
 
     def _text(self, given: str, last_dot: bool = False) -> str:
         """Its text, without a last dot unless that counts.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from molspec.text.tokens import (
         TokenizationError as TokenizationError,
+        count_tokens as count_tokens,
         elements as elements,
         has_dative_bond as has_dative_bond,
         is_text as is_text,

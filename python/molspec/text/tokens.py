@@ -61,6 +61,11 @@ def tokenize(smiles: str, own: tuple[str, ...] = ()) -> list[str]:
     raise TokenizationError(f"not SMILES: {_quoted(character)} at position {end + 1}{reason}")
 
 
+def count_tokens(text: str) -> int:
+    """The number of tokens in a text, without what is none."""
+    return sum(1 for _ in _patterns(())[0].finditer(text))
+
+
 def reaction_sides(text: str) -> list[str]:
     """The parts of a text between its arrows, ">"; that of a dative bond, "->", is none of them."""
     return re.split("(?<!-)>", text)

@@ -77,12 +77,11 @@ def _far(reactants: Chem.Mol, products: Chem.Mol) -> list[int]:
     for side in (reactants, products):
         own = [atom.GetAtomMapNum() for atom in side.GetAtoms()]
         # Of the reactants, an atom that the products lack changes only its neighbours.
-        others = [
-            i for i, n in enumerate(own) if n not in same and (side is products or n in after)
-        ]
-        if others:
-            distances = Chem.GetDistanceMatrix(side)[others].min(0)
-            far -= {n for n, distance in zip(own, distances, strict=True) if distance < _DISTANCE}
+        near = {i for i, n in enumerate(own) if n not in same and (side is products or n in after)}
+        for _ in range(1, _DISTANCE):
+            beside = (side.GetAtomWithIdx(atom).GetNeighbors() for atom in near)
+            near |= {atom.GetIdx() for atoms in beside for atom in atoms}
+        far -= {own[atom] for atom in near}
     return sorted(far)
 
 
