@@ -7,7 +7,7 @@ from typing import Any
 
 # For this process, before torch is imported, and for those that tests start: on busy cores, torch's
 # threads spin for three times the processor time of one thread.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings

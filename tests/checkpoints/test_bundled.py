@@ -6,6 +6,7 @@ import pytest
 from molspec import load
 from molspec.checkpoints import Checkpoint, CheckpointError, read
 from molspec.checkpoints.bundled import bundled_names, locate
+from molspec.common.console import quoted
 from molspec.text import tokenize
 from tests.refusals import refused
 
@@ -27,7 +28,9 @@ def test_unknown_model_is_refused_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    message = re.escape(f"no model {name!r}: expected product or retro, or the path of a checkp")
+    message = re.escape(
+        f"no model {quoted(name)}: expected product or retro, or the path of a checkp"
+    )
     refused(f"^{message}", locate, name)
     refused(CheckpointError, f"^{message}", load, name)
     refused(CheckpointError, "^no model 'product'.* a Path is always a path", load, Path("product"))

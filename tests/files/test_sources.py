@@ -116,7 +116,7 @@ def test_files_are_read(
 #: Lines that are no query, and a part of the error.
 NO_QUERY = {
     "C 0.896 -0.07 -0.01": "has coordinates",
-    "C N": "may be CN, or C and a name",
+    "C N": "may be 'CN', or 'C' and a name",
     "CC(=O) Cl . CCO": "has tokens behind a blank",
     "C [C@H] ( N ) C ( = O ) O ala": "has tokens behind a blank",
     "CCO [v4][u2]": "CCO [v4][u2]",
@@ -218,6 +218,8 @@ def test_missing_columns_are_reported(tmp_path: Path) -> None:
     )
     refused("column is 'x': expected a column of .*, structure, code", read, path, None, "x")
     refused("id_column is 'x': expected a column of", read, path, None, "structure", "x")
+    named = write(tmp_path / "a.tsv", "smiles\tid\na\tCO\tx\n")  # by R, or a cell without a name
+    refused("a.tsv, line 2 has 3 cells, the header 2: expected a name for each", read, named)
     lines = write(tmp_path / "a.smi", "CO")
     assert read(None) == [Query("C"), Query("N m")]  # arguments are read as they are
     for name in (None, lines):
@@ -290,7 +292,7 @@ def test_a_row_without_end_is_refused_by_its_line(
 
 @pytest.mark.parametrize("header", ["smiles,smiles", "SMILES,Smiles", "smiles,id,id"])
 def test_several_columns_of_one_name_are_refused(tmp_path: Path, header: str) -> None:
-    path = write(tmp_path / "a.csv", f"{header}\nCO,CN,CC\n")
+    path = write(tmp_path / "a.csv", f"{header}\nCO,CN\n")
     refused("2 columns are called .*: expected one", read, path)
 
 

@@ -69,7 +69,7 @@ def test_queries_are_read_unchanged_without_canonical_queries(model: Model) -> N
         ("CC O", "not SMILES: ' ' at position 3"),
         ("CC(C", "not a molecule to RDKit: "),
         ("[U]", "not in the model's vocabulary: '[U]'"),
-        ("[U:1]", "not in the model's vocabulary: '[U]', read as [U]"),
+        ("[U:1]", "not in the model's vocabulary: '[U]', read as '[U]'"),
         ("C" * 260, "260 tokens"),
         # The length is checked before RDKit, which would name the parenthesis.
         ("C" * 1016 + "(", "1017 tokens"),

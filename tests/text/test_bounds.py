@@ -7,9 +7,11 @@ import pytest
 from rdkit import rdBase
 
 import molspec
+from molspec.files import open_source
 from molspec.files.sdf import read_records
 from molspec.text import InvalidSmilesError, canonical_query, canonicalise, rxn, too_large
 from molspec.text.salts import main_component
+from tests import tiny
 from tests.refusals import refused
 
 
@@ -42,6 +44,20 @@ def test_a_text_with_millions_of_rings_is_refused(step: int) -> None:
     text = circulant(48, step)
     refused(InvalidSmilesError, "more than 50000 shortest rings", canonical_query, text)
     assert main_component(f"{text}.Cl") == (f"{text}.Cl", ())
+
+
+@pytest.mark.parametrize("piece", ["[#6]", "C~[Fe]", "N->[Fe]", "aspirin ", "[U]", "C ", "1-2,"])
+def test_an_error_shows_only_the_beginning_of_a_long_text(piece: str, tmp_path: Path) -> None:
+    text, model = piece * 100_000, tiny.model()
+    (path := tmp_path / "a.smi").write_text(f"{text}\nInChI={text}\nC {text}\n{text} N\n")
+    with open_source(str(path)) as source:
+        told = [str(query.error) for query in source.queries(None)]
+    told += [str(each.error) for each in model.log_probs([text, "C"], ["C", f"InChI={text}"])]
+    for option in ({"target_prefix": text}, {"drafter": text}, {text: 1}, {"search": text}):
+        with pytest.raises((ValueError, TypeError)) as raised:
+            model.predict(["CC"], **option)  # type: ignore[arg-type]
+        told.append(str(raised.value))
+    assert max(map(len, told)) < 600
 
 
 @pytest.mark.parametrize("smiles", ["o1co" + "*" * 40 + "1", "c1ccccc1" + "[*:1]" * 13])

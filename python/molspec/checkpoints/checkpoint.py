@@ -12,6 +12,7 @@ from typing import get_args
 
 import torch
 
+from molspec.common.console import quoted
 from molspec.common.task import Task
 from molspec.model.copying import copied_between_processes
 from molspec.model.heads import HeadsWeights, weight_shapes
@@ -163,7 +164,7 @@ class Checkpoint:
         Raises ValueError for another name, CheckpointError if a weight exceeds the type's range.
         """
         if dtype not in DTYPES:
-            raise ValueError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}")
+            raise ValueError(f"dtype is {quoted(dtype)}: expected one of {', '.join(DTYPES)}")
         kept = {name: weight for name, weight in self.weights.items() if name == "rotary"}
         weights = {name: weight.to(DTYPES[dtype]) for name, weight in self.weights.items()} | kept
         try:

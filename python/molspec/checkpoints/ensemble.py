@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from reprlib import repr as shortened
 from typing import Any
 
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.common.console import quoted
 from molspec.text.vocabulary import difference
 
 ModelName = str | Path
@@ -67,7 +67,7 @@ def _difference(there: Checkpoint, here: Checkpoint) -> str | None:
     its, own = _conventions(there), _conventions(here)
     for name in {**own, **its}:
         if its.get(name) != own.get(name):
-            values = shortened(its.get(name)), shortened(own.get(name))
+            values = quoted(its.get(name)), quoted(own.get(name))
             return f"{name} is {values[0]} there and {values[1]} here"
     # At the end: models of different tasks have other tokens for that reason.
     return difference(there.vocabulary.tokens, here.vocabulary.tokens)

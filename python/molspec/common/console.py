@@ -28,6 +28,8 @@ _FEW = 5
 #: Seconds between lines of progress.
 _MINUTE = 60.0
 _STOPPED = "stopped; the same command resumes from the state that was saved last"
+#: Characters of a value that an error shows.
+_QUOTED = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -44,6 +46,14 @@ def told(error: Exception, clear: tuple[type[Exception], ...] = ()) -> str:
         return str(error) if isinstance(error, clear) else f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
+
+
+def quoted(text: object) -> str:
+    """The repr of a value for an error; of a long one its beginning, and its length."""
+    shown = repr(text)
+    if len(shown) <= _QUOTED:
+        return shown
+    return f"{shown[:_QUOTED]}...{shown[0]} of {len(shown) - 2:,} characters"
 
 
 def lacks_memory(error: Exception) -> bool:

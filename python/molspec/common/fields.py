@@ -14,6 +14,8 @@ from numbers import Real
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from molspec.common.console import quoted
+
 
 def setting(
     default: Any,
@@ -90,11 +92,11 @@ def checked(name: str, value: Any, hint: Any, about: Mapping[str, Any]) -> Any:
     if known := choices(hint):
         if value not in known:
             expected = ", ".join(map(str, known))
-            raise ValueError(f"{name} is {value!r}: expected one of {expected}")
+            raise ValueError(f"{name} is {quoted(value)}: expected one of {expected}")
     elif bool in kinds:
         if not isinstance(value, bool):
             expected = "True, False or None" if NoneType in kinds else "True or False"
-            raise ValueError(f"{name} is {value!r}: expected {expected}")
+            raise ValueError(f"{name} is {quoted(value)}: expected {expected}")
     elif int in kinds:
         least, most = about.get("least"), about.get("most")
         return check_count(name, value, most, 1 if least is None else int(least))
@@ -103,7 +105,7 @@ def checked(name: str, value: Any, hint: Any, about: Mapping[str, Any]) -> Any:
         check_number(name, value, math.inf if most is None else most, above, least or 0)
         return float(value)  # equal settings have the same JSON values
     elif {*kinds} <= {str, NoneType} and not isinstance(value, str):
-        raise ValueError(f"{name} is {value!r}: expected text")
+        raise ValueError(f"{name} is {quoted(value)}: expected text")
     return value
 
 
@@ -127,7 +129,7 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
     except TypeError:
         count = least - 1
     if count < least:
-        raise ValueError(f"{name} is {value!r}: expected a whole number of at least {least}")
+        raise ValueError(f"{name} is {quoted(value)}: expected a whole number of at least {least}")
     if most is not None and count > most:
         raise ValueError(f"{name} is {count}: expected at most {most}")
     return count
@@ -154,7 +156,7 @@ def check_number(
         expected = f"a number of at least {least:g}"
     else:
         expected = f"a number from {least:g} to {most:g}"
-    raise ValueError(f"{name} is {value!r}: expected {expected}")
+    raise ValueError(f"{name} is {quoted(value)}: expected {expected}")
 
 
 def differing(settings: object, group: str) -> list[Field[Any]]:

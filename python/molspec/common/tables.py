@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from molspec.common.console import naming, print_err
+from molspec.common.console import naming, print_err, quoted
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
@@ -248,7 +248,7 @@ def find_column(header: Sequence[str], name: str) -> int | None:
     """
     names, name = (header, name) if name in header else ([*map(_plain, header)], _plain(name))
     if (count := names.count(name)) > 1:
-        raise ValueError(f"{count} columns are called {name!r}: expected one")
+        raise ValueError(f"{count} columns are called {quoted(name)}: expected one")
     return names.index(name) if count else None
 
 
@@ -286,16 +286,26 @@ def _of_molecules(name: str) -> bool:
 def with_row_names(
     header: Sequence[str], rows: Iterator[tuple[int, list[str]]], path: Path | str
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """A header and its rows; of R's numbered rows, which have no name there, one that is empty."""
+    """A header and its rows; of R's numbered rows, which have no name there, one that is empty.
+
+    Raises ValueError if the first row has another cell more than the header: it may be the name of
+    a row in R, or something behind the last column.
+    """
     first = next(rows, None)
     if first is None:
         return [*header], rows
-    cells = first[1]
-    if len(cells) == len(header) + 1 and cells[0].strip().isdecimal() and cells[-1].strip():
+    number, cells = first
+    is_longer = len(cells) == len(header) + 1 and bool(cells[0].strip() and cells[-1].strip())
+    if is_longer and cells[0].strip().isdecimal():
         if str(path) not in _told:
             _told.add(str(path))
             print_err(f"{path}: the header has no name for the first column: row names, as R's")
         header = ["", *header]
+    elif is_longer and not any("|" in cell for cell in cells):  # a comma may cut an extension
+        raise ValueError(
+            f"{path}, line {number} has {len(cells)} cells, the header {len(header)}: expected a "
+            "name for each column; R's write.table gives row names one by col.names=NA"
+        )
     return [*header], chain([first], rows)
 
 
@@ -315,7 +325,7 @@ def choose_column(
         return column
     if name is not None:
         raise ValueError(
-            f"{option} is {name!r}: expected a column of {path}, {name_columns(header)}"
+            f"{option} is {quoted(name)}: expected a column of {path}, {name_columns(header)}"
         )
     raise ValueError(
         f"{path}: none of the columns {', '.join(defaults)} is in its header, "

@@ -16,6 +16,7 @@ from typing import (
     runtime_checkable,
 )
 
+from molspec.common.console import quoted
 from molspec.common.fields import check_counts, check_fields, setting
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def resolve(drafter: AnyDrafter, **options: int) -> AnyConfiguration:
             )
         return drafter
     if drafter not in _NAMES:
-        raise ValueError(f"drafter is {drafter!r}: expected one of {', '.join(_NAMES)}")
+        raise ValueError(f"drafter is {quoted(drafter)}: expected one of {', '.join(_NAMES)}")
     made: Any = _NAMES[drafter]
     for name, value in options.items():
         if name not in vars(made):

@@ -11,6 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from molspec.common.console import quoted
 from molspec.common.workers import DIED, in_processes
 from molspec.engine import ops
 from molspec.engine.cpu.engine import NativeEngine
@@ -67,7 +68,7 @@ def check_device(device: str, dtype: str) -> None:
         raise ValueError(f"device is {device!r}: {fault}")
     dtypes = _CPU_DTYPES if kind == "cpu" else _CUDA_DTYPES
     if dtype not in dtypes:
-        raise ValueError(f"dtype is {dtype!r}: expected {', '.join(dtypes)} on {kind}")
+        raise ValueError(f"dtype is {quoted(dtype)}: expected {', '.join(dtypes)} on {kind}")
 
 
 def choose_device(device: str | torch.device, dtype: str | None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from molspec.common.console import quoted
 from molspec.common.journal import Journal, Kind
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record
@@ -85,8 +86,9 @@ class Evaluation:
             for record, row in zip(self._log.records(), self._rows, strict=False):
                 if record.pair != row:
                     raise ValueError(
-                        f"{output} holds an evaluation of another table: it has {record.query!r} "
-                        f"where {settings.table.paths[0]} has {row.query!r}"
+                        f"{output} holds an evaluation of another table: it has "
+                        f"{quoted(record.query)} where {settings.table.paths[0]} has "
+                        f"{quoted(row.query)}"
                     )
                 self._add(record)
 

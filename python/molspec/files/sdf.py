@@ -9,7 +9,7 @@ from io import StringIO
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from molspec.common.console import print_err
+from molspec.common.console import print_err, quoted
 from molspec.common.tables import choose_column, find_column
 from molspec.files.answer import Answer, OutputContext, Query
 from molspec.files.lines import COLUMNS, cell, copied, fault, probability
@@ -221,7 +221,7 @@ def _with_fields(smiles: str | None, title: str, fields: dict[str, str]) -> Chem
         molecule = read_smiles(smiles or "")
     if molecule is None:
         molecule = Chem.Mol()
-        fields = {**fields, "error": f"RDKit cannot read its own SMILES again: {smiles}"}
+        fields = {**fields, "error": f"RDKit cannot read its own SMILES again: {quoted(smiles)}"}
     rdDepictor.Compute2DCoords(molecule)
     molecule.SetProp("_Name", _one_line(title))
     for name, value in fields.items():

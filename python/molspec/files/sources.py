@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from molspec.common.console import STANDARD, UsageError, print_err
+from molspec.common.console import STANDARD, UsageError, print_err, quoted
 from molspec.common.tables import (
     COMPRESSED,
     NAME_COLUMNS,
@@ -139,7 +139,7 @@ class QueryFile:
         if (task is None and INCHIKEY.fullmatch(words[0])) or canonicalise(words[0]) is not None:
             return
         if words[1] and canonicalise(words[1]) is not None:
-            print_err(f"{self.name}: {words[0]!r} is read as an identifier, SMILES behind it")
+            print_err(f"{self.name}: {quoted(words[0])} is read as an identifier, SMILES behind it")
             self._lines = ("\t".join(_words(line)[::-1]) + "\n" for line in self._lines)
 
     def _is_table(self, task: Task | None) -> bool:
@@ -183,8 +183,9 @@ class QueryFile:
             are_joined = len(words) > 1 and joined == "".join(words)
             if are_joined and len(words) == 2 and not has_tokens and text.strip()[0] != "<":
                 if has_tokens is None:
-                    fault = f"{' '.join(words)!r} may be {joined}, or {words[0]} and a name"
-                    yield Query("", error=f"{fault}: expected {joined}, or a tab before the name")
+                    both, one, first = map(quoted, (" ".join(words), joined, words[0]))
+                    fault = f"{both} may be {one}, or {first} and a name"
+                    yield Query("", error=f"{fault}: expected {one}, or a tab before the name")
                     continue
                 joined = text
             elif has_tokens is None and len(words) > 1 and not words[1].startswith("|"):
@@ -192,10 +193,10 @@ class QueryFile:
             smiles, name = (*f"{joined}{tab}{more}".split(maxsplit=1), "", "")[:2]
             has_brackets = not tab and _BRACKETS.fullmatch(name)
             if has_brackets or (not tab and any(word in _PUNCTUATION for word in name.split())):
-                fault = f"{line.strip()!r} has tokens behind a blank"
+                fault = f"{quoted(line.strip())} has tokens behind a blank"
                 yield Query("", error=f"{fault}: expected SMILES, or a token a word")
             elif not tab and _COORDINATES.match(name):
-                yield Query("", error=f"{line.strip()!r} has coordinates: expected SMILES")
+                yield Query("", error=f"{quoted(line.strip())} has coordinates: expected SMILES")
             elif not number and _TITLE in smiles.casefold():
                 name_at = _name_column(_words(line)[1:])
             else:
@@ -209,7 +210,7 @@ class QueryFile:
         for line in self._lines:
             text, tab, name = line.rstrip("\r\n").partition("\t")
             if not tab and len(text.split()) > 1:
-                fault = f"{text!r} may be a query with blanks, or a query and its name"
+                fault = f"{quoted(text)} may be a query with blanks, or a query and its name"
                 yield Query("", error=f"{fault}: expected a tab behind the query")
             else:
                 yield Query(text, name.strip())

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from syntheseus import Molecule
 
+from molspec.common.console import quoted
 from molspec.planners.routes import Route, SearchLimits, bond_pairs
 from molspec.text import check_text, quiet, read_smiles
 from molspec.text.correspondence import corresponding_step
@@ -35,12 +36,12 @@ def marked(target: str, query: str, limits: SearchLimits) -> Molecule:
     for aim, text in ((_KEEP, limits.keep_bonds), (_BREAK, limits.break_bonds)):
         for pair in bond_pairs(text):
             if twice := [number for number in pair if number and maps.count(number) > 1]:
-                raise ValueError(f"{aim}_bonds is {text!r}: {twice[0]} maps several atoms")
+                raise ValueError(f"{aim}_bonds is {quoted(text)}: {twice[0]} maps several atoms")
             ends = [place[number] for number in pair if number in place]
             if len(ends) < 2 or own.GetBondBetweenAtoms(*ends) is None:
                 numbered = "atom maps" if any(maps) else "atoms, counted from 0"
                 raise ValueError(
-                    f"{aim}_bonds is {text!r}: expected bonds between the target's {numbered}"
+                    f"{aim}_bonds is {quoted(text)}: expected bonds between the target's {numbered}"
                 )
             labels.append(_label(aim, *ends))
     return _molecule(target, labels)

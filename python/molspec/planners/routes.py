@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from math import exp, inf, log
 from typing import Any, Literal
 
+from molspec.common.console import quoted
 from molspec.common.fields import check_fields, setting
 from molspec.common.workers import DIED
 from molspec.files import Query
@@ -169,7 +170,7 @@ class SearchLimits:
         check_fields(replace(self, seconds=0.0) if self.seconds == inf else self)
         kept = bond_pairs(self.keep_bonds, "keep_bonds")
         if kept & bond_pairs(self.break_bonds, "break_bonds"):
-            raise ValueError(f"break_bonds is {self.break_bonds!r}: keep_bonds has one of them")
+            raise ValueError(f"break_bonds is {quoted(self.break_bonds)}: keep_bonds has one")
 
     @property
     def aims(self) -> str:
@@ -199,7 +200,7 @@ def arranged(routes: Iterable[Route], sort: Sort, cost: Callable[[str], float]) 
 def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
     """Pairs of numbers, the smaller one first. Raises ValueError, naming the option."""
     if not re.fullmatch(r"(\d+-\d+(,\d+-\d+)*)?", text):
-        raise ValueError(f"{name} is {text!r}: expected pairs of atoms, as 1-2,5-6")
+        raise ValueError(f"{name} is {quoted(text)}: expected pairs of atoms, as 1-2,5-6")
     ends = [sorted(map(int, pair.split("-"))) for pair in text.split(",") if pair]
     return {(first, second) for first, second in ends}
 

@@ -16,7 +16,7 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
-from molspec.common.console import print_err
+from molspec.common.console import print_err, quoted
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import Query, open_source
 from molspec.files.racemates import Racemate, read_racemate
@@ -280,7 +280,7 @@ def _read(
                 continue
             if canonical is None:
                 stock.bad_entries += 1
-                bad = f"entry {number} of {path.name}, {smiles or query.error!r}"
+                bad = f"entry {number} of {path.name}, {quoted(smiles or query.error)}"
                 stock.first_bad = stock.first_bad or bad
                 continue
             stock.add(canonical, query.name, price)

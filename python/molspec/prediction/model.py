@@ -13,6 +13,7 @@ from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import check_alike, members, runs_in
+from molspec.common.console import quoted
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
 from molspec.engine.devices import (
@@ -355,13 +356,13 @@ def check_several(name: str, values: Iterable[object], expected: str = "SMILES")
         kind = "a string" if isinstance(values, str) else "bytes"
         raise ValueError(f"{name} is {kind}: expected a list of {expected}")
     if not isinstance(values, Iterable):
-        raise ValueError(f"{name} is {values!r}: expected a list of {expected}")
+        raise ValueError(f"{name} is {quoted(values)}: expected a list of {expected}")
 
 
 def _two(pair: tuple[str, str]) -> tuple[str, str]:
     """Raise ValueError for a string, whose characters would be a pair, and for other sizes."""
     if isinstance(pair, str | bytes) or not isinstance(pair, Sized) or len(pair) != 2:
-        raise ValueError(f"pairs holds {pair!r}: expected a query and a target")
+        raise ValueError(f"pairs holds {quoted(pair)}: expected a query and a target")
     return pair
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
+from molspec.common.console import quoted
 from molspec.common.fields import check_fields, described, differing, http_setting, setting
 from molspec.drafting.options import (
     DRAFTERS,
@@ -387,9 +388,8 @@ class PredictOptions:
         if not takes.drafter("tree" if self.drafter is None else self.drafter, self.configuration):
             named = [repr(name) for name in DRAFTERS if takes.drafter(name, resolve(name))]
             others = ", a LookAhead" * takes.ahead + " or a Drafter" * (object not in takes.unfit)
-            raise ValueError(
-                f"drafter is {self.drafter!r}: {takes.called} takes {', '.join(named)}{others}"
-            )
+            kinds = f"{', '.join(named)}{others}"
+            raise ValueError(f"drafter is {quoted(self.drafter)}: {takes.called} takes {kinds}")
 
     @property
     def width(self) -> int:
@@ -467,4 +467,6 @@ def check_names(function: str, given: Iterable[str], known: Sequence[str]) -> No
         if name not in known:
             close = get_close_matches(name, known, n=1)
             meant = f": did you mean {close[0]}?" if close else ":"
-            raise TypeError(f"{function} has no option {name!r}{meant} expected {', '.join(known)}")
+            raise TypeError(
+                f"{function} has no option {quoted(name)}{meant} expected {', '.join(known)}"
+            )

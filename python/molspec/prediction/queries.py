@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from reprlib import repr as shortened
 
+from molspec.common.console import quoted
 from molspec.common.task import Task
 from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
@@ -123,7 +123,8 @@ class QueryReader:
             text = check_text(target).strip(" .")  # with atom maps, and a last dot
         except ValueError:
             return None
-        given, longest, atomwise = count_tokens(text), self._longest_target, self.vocabulary.atomwise
+        given, longest = count_tokens(text), self._longest_target
+        atomwise = self.vocabulary.atomwise
         if atomwise and given > _LONGEST_SPELLING * longest:
             return None  # too long as it is given
         if (molecule := canonicalise(text)) is not None and atomwise:
@@ -182,7 +183,7 @@ class QueryReader:
                 for side in filter(None, self._text(text, last_dot=True).split(">")):
                     check_beginning(side)
         except ValueError as error:
-            raise ValueError(f"target_prefix is {shortened(prefix)}: {error}") from error
+            raise ValueError(f"target_prefix is {quoted(prefix)}: {error}") from error
 
     def _reactant(self, prefix: str) -> str:
         """The canonical SMILES of one molecule."""
@@ -222,7 +223,7 @@ class QueryReader:
         except ValueError as error:
             if text == query:
                 raise
-            raise ValueError(f"{error}, read as {text}") from error
+            raise ValueError(f"{error}, read as {quoted(text)}") from error
 
 
 def _check_length(

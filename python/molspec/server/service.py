@@ -15,6 +15,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator
 
+from molspec.common.console import quoted
 from molspec.common.task import Task
 from molspec.files import Query, prepare_query
 from molspec.planners.stock import Stock
@@ -124,7 +125,9 @@ class Service:
     def worker(self, name: str) -> Worker:
         """The model of a name. Raises UnknownModelError."""
         if name not in self.workers:
-            raise UnknownModelError(f"model is {name!r}: expected one of {', '.join(self.workers)}")
+            raise UnknownModelError(
+                f"model is {quoted(name)}: expected one of {', '.join(self.workers)}"
+            )
         return self.workers[name]
 
     def default(self, task: Task) -> Worker:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rdkit import Chem, rdBase
 
+from molspec.common.console import quoted
 from molspec.text.bounds import too_large, too_long
 from molspec.text.molecules import is_metal, read_smiles, write_smiles
 from molspec.text.tokens import has_dative_bond, is_text, plain_smiles, reaction_sides, tokenize
@@ -160,11 +161,13 @@ def check_text(smiles: object) -> str:
 def check_notation(text: str) -> None:
     """Raise InvalidSmilesError for InChI, SMARTS, a molecule's name, and dative bonds."""
     if text.startswith("InChI=") or INCHIKEY.fullmatch(text):
-        raise InvalidSmilesError(f"not SMILES but InChI: {text!r}; RDKit or OpenBabel converts it")
+        fault = f"not SMILES but InChI: {quoted(text)}"
+        raise InvalidSmilesError(f"{fault}; RDKit or OpenBabel converts it")
     if _NAME.fullmatch(text):
-        raise InvalidSmilesError(f"not SMILES: {text!r}; names are not looked up")
+        raise InvalidSmilesError(f"not SMILES: {quoted(text)}; names are not looked up")
     if "[#" in text:
-        raise InvalidSmilesError(f"not SMILES but SMARTS: {text!r}: expected atoms by symbols")
+        fault = f"not SMILES but SMARTS: {quoted(text)}"
+        raise InvalidSmilesError(f"{fault}: expected atoms by symbols")
     _check_bonds(text)
 
 
@@ -180,7 +183,8 @@ def check_sides(sides: Sequence[str]) -> None:
         for bond in molecule.GetBonds() if "~" in side else ():
             ends = (bond.GetBeginAtom(), bond.GetEndAtom())
             if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
-                raise InvalidSmilesError(f"a bond ~ at a metal: {side}: expected a dot, or a bond")
+                fault = f"a bond ~ at a metal: {quoted(side)}"
+                raise InvalidSmilesError(f"{fault}: expected a dot, or a bond")
 
 
 def check_beginning(text: str) -> None:
@@ -278,13 +282,13 @@ def sides_of(text: str) -> list[str]:
     if len(parts) > 2:
         raise InvalidSmilesError("a whole reaction: expected one side of it")
     if not any(parts):
-        raise InvalidSmilesError(f"no molecule: {text!r}")
+        raise InvalidSmilesError(f"no molecule: {quoted(text)}")
     return parts
 
 
 def _check_bonds(text: str, fault: str = "it has a dative bond: ") -> None:
     if has_dative_bond(text):
-        raise InvalidSmilesError(f"{fault}{text}: expected bonds that SMILES has")
+        raise InvalidSmilesError(f"{fault}{quoted(text)}: expected bonds that SMILES has")
 
 
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str]:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from molspec.checkpoints.checkpoint import CheckpointError
+from molspec.common.console import quoted
 
 _FOLDER = Path(__file__).parent
 
@@ -33,7 +34,7 @@ def locate(name_or_path: str | Path) -> Path:
         also = " as a string, for a Path is always a path" if isinstance(name_or_path, Path) else ""
         one = "; here several cannot be averaged" if "+" in str(name_or_path) else ""
         raise CheckpointError(
-            f"no model {str(name_or_path)!r}: expected {_names()}{also}, "
+            f"no model {quoted(str(name_or_path))}: expected {_names()}{also}, "
             f"or the path of a checkpoint{one}"
         )
     return Path(name_or_path)
