@@ -163,5 +163,5 @@ def test_a_molecule_that_rdkit_cannot_read_again_is_a_record_with_its_error(
     assert first.GetNumAtoms() == 7
     assert second.GetNumAtoms() == 0
     assert second.GetProp("smiles") == "Cc1ccccc1"
-    expected = "RDKit cannot read its own SMILES again: Cc1ccccc1"
+    expected = "RDKit cannot read its own SMILES again: 'Cc1ccccc1'"
     assert second.GetProp("error") == expected
