@@ -3,8 +3,6 @@
 A budget falls when lines leave; only a decision record raises it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A block may use 48 KB of static shared memory and a thread 128 registers: four b
 threads, or two of 256, then fit a multiprocessor.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 

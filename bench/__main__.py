@@ -6,8 +6,6 @@ also show the bytes and operations a second that they need at least, as shares o
 core reached in the operator's rounds (see ceilings.py).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

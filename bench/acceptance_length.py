@@ -1,7 +1,5 @@
 """acceptance_length: how many tokens of each draft the model confirms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

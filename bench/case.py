@@ -1,7 +1,5 @@
 """A microbenchmark: one operator at one size, beside its reference twin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ hold the weights. Products are measured in registers only, in sixteen independen
 dot-product instruction for bfloat16 if there is one.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

@@ -4,8 +4,6 @@ A step must read every weight of the decoder once, and the keys and values of ev
 memory once for all nodes; it must multiply every weight with every node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

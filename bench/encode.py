@@ -1,7 +1,5 @@
 """encode: encodes one source, and computes its keys and values for every decoder layer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """expand_drafts: appends every draft of a query to each of its hypotheses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """left_pad: ragged hypotheses aligned at their ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Models and batches of a given shape for the engine's operators; the weights are random."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

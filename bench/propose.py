@@ -4,8 +4,6 @@ The drafters have no twin in PyTorch: they work on strings. The target here copi
 there is no n-gram model of targets.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

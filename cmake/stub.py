@@ -3,8 +3,6 @@
 pybind11-stubgen reads them from the library; what its signatures cannot say is added here.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Arguments in docstrings, `name: what it is`, as lists in the API reference."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

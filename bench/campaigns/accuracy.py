@@ -6,8 +6,6 @@
 Prints Markdown. Lists have 1 to 25 answers; a target is found if one of them is the same molecule.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ with their log-probs, and their seconds of processor time. The script uses only 
 `Model.predict`, so that builds of any age can be compared. An empty request begins a new round.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

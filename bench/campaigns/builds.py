@@ -13,8 +13,6 @@ bundled, and with feed-forward layers as wide as the papers'. Prints Markdown; e
 if an answer or the bits of its log-prob differ, unless --differ is given.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

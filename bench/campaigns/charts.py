@@ -1,7 +1,5 @@
 """Charts as SVG: curves over two axes, the charts one below the other, with one legend."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ chunks. To continue a stopped run, take --offset and --limit from its last line.
 if a guarantee is broken.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

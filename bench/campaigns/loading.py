@@ -7,8 +7,6 @@ by a fresh process in each dtype. Memory is the process's own; the pages of the 
 which the system may drop at any time, are not counted. Prints Markdown.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Describes the machine of a measurement."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

@@ -10,8 +10,6 @@ Records of a scenario replace earlier ones in --json, so scenarios can be measur
 and picture show all records in that file. A peer that is not installed is left out and named.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterator, Sequence

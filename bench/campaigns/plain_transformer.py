@@ -1,7 +1,5 @@
 """A checkpoint in plain PyTorch, and the greedy loops that its owner would write around it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A process that answers requests, a line of JSON each, by its standard input and output."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

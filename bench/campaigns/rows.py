@@ -1,7 +1,5 @@
 """A campaign's table: rows that answer the same queries in turns, columns of what that took."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

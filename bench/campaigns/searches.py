@@ -12,8 +12,6 @@ on the machine. Times are of the first --timed queries; a query's median round c
 Markdown.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

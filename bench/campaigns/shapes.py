@@ -1,7 +1,5 @@
 """A larger model with the same function, so that drafts are as often right."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from torch import Tensor

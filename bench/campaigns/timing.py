@@ -4,8 +4,6 @@ Rounds alternate between the calls, so that a disturbance affects all of them; t
 rounds is reported. A round repeats a short call until it is long enough to be timed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median

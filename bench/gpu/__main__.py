@@ -1,7 +1,5 @@
 """`python bench/gpu PART [--device cuda] [--lines FILE]`: a part of bench/gpu.sh."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -4,8 +4,6 @@ Every group is a part of its own, so that the driver runs it in a process of its
 address ends that process and no other check.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Clocks of a device: the wall time of work, and the time in which the device was busy with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from statistics import median
 from time import perf_counter

@@ -1,7 +1,5 @@
 """The first difference of two tensors, as a line of the results."""
 
-from __future__ import annotations
-
 import torch
 from place import Row
 from torch import Tensor

@@ -5,8 +5,6 @@ averaged up to the last saved state, in float16; log.csv and validation.csv.
 `python bench/gpu/home.py CONFIG`: whether the model of this configuration is small enough.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The host's part of a query: the Python functions that take longest, and the time without them."""
 
-from __future__ import annotations
-
 import cProfile
 import pstats
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Device time by kernel, over whole queries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The laws on real queries: drafts and batches change no bit of an answer."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Modules of other people on a device: decoded as they are, compiled there, and from there."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterator
 from copy import deepcopy

@@ -4,8 +4,6 @@ A pack is one file of a tenth of their size: xz over ids of a byte, the spelling
 by side. It holds the folders that `molspec prepare` wrote as one, of at most 254 tokens.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import sys

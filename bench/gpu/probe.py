@@ -1,7 +1,5 @@
 """The first thing to know of a device: whether a captured step gives the bits of a launched one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Proves libraries without a GPU: they load, register every operator, and answer by both models."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

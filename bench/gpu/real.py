@@ -1,7 +1,5 @@
 """Times of real queries by search and batch size: in all, and of the device alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from time import perf_counter

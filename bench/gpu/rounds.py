@@ -1,7 +1,5 @@
 """Checks searches of a tiny model: rounds on the device against rounds on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

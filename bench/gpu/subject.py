@@ -1,7 +1,5 @@
 """The measured model: a bundled one, or random weights of its shape if its weights are missing."""
 
-from __future__ import annotations
-
 import json
 from contextlib import AbstractContextManager
 from dataclasses import replace

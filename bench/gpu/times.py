@@ -1,7 +1,5 @@
 """Times of a step by its nodes, of single operators, and of larger beams and other dtypes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

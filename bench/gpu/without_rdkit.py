@@ -3,8 +3,6 @@
 It checks no SMILES and writes none: options that need canonical SMILES fail.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Iterator

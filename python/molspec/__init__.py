@@ -1,7 +1,5 @@
 """molspec: fast, exact decoding of SMILES-to-SMILES transformers."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from molspec.common.lazy import imported_when_used

@@ -4,8 +4,6 @@ The plain PyTorch peer runs it; ONNX Runtime runs its export. Keys and values of
 computed once a query and shared by its hypotheses.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

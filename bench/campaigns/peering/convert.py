@@ -5,8 +5,6 @@ pre-norm models and applies it whenever it is present. ONNX Runtime runs graphs 
 cached.py.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import shutil

@@ -4,8 +4,6 @@ A peer's library is imported in its constructor, so that a process loads that pe
 lists the settings. The thread count is set in the environment, too, before any import.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path

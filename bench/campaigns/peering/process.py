@@ -1,7 +1,5 @@
 """Starts a peer's process and sends it requests."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Records of the comparison as Markdown tables and as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

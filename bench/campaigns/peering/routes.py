@@ -1,7 +1,5 @@
 """Trials of planning as Markdown tables and as a picture."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile

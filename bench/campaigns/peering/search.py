@@ -3,8 +3,6 @@
 A finished hypothesis stays in the beam with its score; a search ends when all are finished.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -3,8 +3,6 @@
 python bench/campaigns/peering/searching.py FOLDER ENGINE SETTING N_BEST ANY_REACTION
 """
 
-from __future__ import annotations
-
 import os
 
 # Must come before imports that start threads.

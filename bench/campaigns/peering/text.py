@@ -1,7 +1,5 @@
 """SMILES to ids and back, for peers that must not load molspec and torch."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

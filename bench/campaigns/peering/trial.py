@@ -1,7 +1,5 @@
 """The cost of a search for a route."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

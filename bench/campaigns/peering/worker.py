@@ -3,8 +3,6 @@
 python bench/campaigns/peering/worker.py FOLDER PEER SETTING THREADS
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

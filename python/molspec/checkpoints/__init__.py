@@ -1,7 +1,5 @@
 """Checkpoints: one reader a format, file -> Checkpoint, and the writer of molspec's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol

@@ -5,8 +5,6 @@ vocabulary is beside it, as JSON ({"properties": ..., "vocabulary": [...]}) or a
 a line. The model is BART-like: pre-norm with final norms, sqrt(d_model) scaling, one embedding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

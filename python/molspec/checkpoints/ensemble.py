@@ -1,7 +1,5 @@
 """Models that decode together: how they are named, and what must be the same in all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields

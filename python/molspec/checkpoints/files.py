@@ -1,7 +1,5 @@
 """Finds, reads and writes files of checkpoints; errors name the file."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence

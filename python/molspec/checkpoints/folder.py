@@ -19,8 +19,6 @@ spec/              optional: a Spec-Drafter, a folder of this format with the sa
 README.md          optional: the model card
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

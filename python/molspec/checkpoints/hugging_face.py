@@ -5,8 +5,6 @@ parts; `hugging_face_vocabulary` and `t5chem` read the tokens, `hugging_face_t5`
 weights of T5.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -6,8 +6,6 @@ Version 1.0 multiplies the decoder's output by d_model ** -0.5 before the output
 final norm's weights include that factor.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

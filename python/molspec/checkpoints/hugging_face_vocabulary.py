@@ -5,8 +5,6 @@ pieces (BPE, Unigram, WordPiece): a tokenizer.json, which the tokenizers library
 files they are refused, since splitting by atoms would give the model other tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

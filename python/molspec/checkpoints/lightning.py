@@ -4,8 +4,6 @@
 {id: token}. The model is the Molecular Transformer, with the defaults of ModelSpec.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Other libraries' names of weights: from the names of a ModelSpec to the keys of a state dict."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ norms may be RMS norms and feed-forward layers gated: "silu" means that too. Pos
 rotary; without added ones embeddings are not scaled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

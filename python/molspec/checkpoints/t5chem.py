@@ -5,8 +5,6 @@ config.json names the task and the tokenizer. The vocabulary is vocab.txt, or vo
 Sources and targets have no EOS: the model writes PAD after a target, so that is EOS here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

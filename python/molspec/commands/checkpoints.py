@@ -1,7 +1,5 @@
 """The commands `info` and `convert`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from molspec.commands.command import argument, command

@@ -1,7 +1,5 @@
 """The command line. Statuses: 0, 1 a query failed, 2 wrong use, 130 Ctrl-C, 141 closed pipe."""
 
-from __future__ import annotations
-
 import sys
 from difflib import get_close_matches
 from importlib import import_module

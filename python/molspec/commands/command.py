@@ -1,7 +1,5 @@
 """Commands made of functions, whose parameters are flags."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

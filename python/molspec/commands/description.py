@@ -1,7 +1,5 @@
 """Describes the installation and models for `molspec info`."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Flags that several commands share."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, asdict, dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The command `serve`."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `stock`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from molspec.commands.command import argument, command

@@ -1,7 +1,5 @@
 """What a command prints: answers, progress, and an error of its user as one line and a status."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

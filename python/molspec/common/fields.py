@@ -3,8 +3,6 @@
 Flags of the command line, the body of a request and the page of options are made of them.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Hashable, Mapping

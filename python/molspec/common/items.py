@@ -1,7 +1,5 @@
 """Items that may be slow: a thread reads them, so that results do not wait for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sized
 from queue import Empty, SimpleQueue
 from threading import Thread

@@ -1,7 +1,5 @@
 """The file of a job that resumes after a kill: JSON lines; none is lost or made twice."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Names of a package whose modules are imported when a name is first used."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """Text files and tables, plain or compressed (.gz, .xz)."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import errno

@@ -1,7 +1,5 @@
 """The task of a model: which side of a reaction it predicts."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 #: "retro": the reactants of a product; "product": the product of reactants and reagents.

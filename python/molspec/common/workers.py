@@ -6,8 +6,6 @@ since. A worker gets items in pieces when it has room for them; results are in t
 items.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Decoding of token ids: the scheduler, rounds, external drafters."""
 
-from __future__ import annotations
-
 from molspec.decoding.drafter import (
     Drafter,
     DrafterError,

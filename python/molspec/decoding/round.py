@@ -1,7 +1,5 @@
 """A round on the host: draft, step, accept, for every live query."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Schedules requests, from `submit` to the answer, in the rows of one running batch."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import wraps

@@ -1,7 +1,5 @@
 """Drafting: guesses that the model verifies. They change the time, never an exact answer."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from molspec.common.lazy import imported_when_used

@@ -1,7 +1,5 @@
 """Builds every drafter from its options and from the model that it drafts for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small draft model: it extends the paths of all queries in one batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Draft heads as a drafter: they predict further tokens from the model's last hidden state."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

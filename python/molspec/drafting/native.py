@@ -1,7 +1,5 @@
 """The native drafters (csrc/drafting), and a simulation of decoding with them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 

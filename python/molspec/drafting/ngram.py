@@ -1,7 +1,5 @@
 """The n-gram model of a model's targets, for drafting: loading and making it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`molspec.compile`: a PyTorch module as a model of the native engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload

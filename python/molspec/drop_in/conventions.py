@@ -4,8 +4,6 @@ A convention is right if it turns the recorded input of an operation into its re
 searched in the first layer and must hold in the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations, product

@@ -1,7 +1,5 @@
 """Finds where a module has norms, of which kind, by following its residual connections."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Proves that the layers found in a module give its own logits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Names and classes play no part. A weight is what meets the input in an operation
 on it: a parameter, a part of one, or a sum of several.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

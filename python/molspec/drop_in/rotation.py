@@ -1,7 +1,5 @@
 """Finds rotary positions: how a module's first attention turns its queries and keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

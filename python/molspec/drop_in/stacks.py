@@ -1,7 +1,5 @@
 """Records one side of a module, and cuts it into the tables of its input and its layers."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Checks the token ids of `molspec.decode`; errors name the argument."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Chooses the engine of a model by its device and the type of its weights."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ calls them from `library`. greedy_rows.h and beam_rows.h in csrc/cuda/rounds des
 their twin is the host's search with the same spec, in a `_native.Batch`.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 from pathlib import Path

@@ -7,8 +7,6 @@ no sum; biases that a model does not have are zeros too. csrc/ops/model.cpp read
 order it is written here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

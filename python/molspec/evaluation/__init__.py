@@ -1,7 +1,5 @@
 """Evaluates a model on a table of queries and targets: accuracy, faults and costs."""
 
-from __future__ import annotations
-
 from molspec.evaluation.evaluation import Evaluation, Settings
 from molspec.evaluation.pairs import Pair, PairTable
 from molspec.evaluation.record import Record

@@ -1,7 +1,5 @@
 """Tables of queries and targets, read row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field

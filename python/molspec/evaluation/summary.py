@@ -1,7 +1,5 @@
 """The summary of an evaluation: accuracy, faults and costs over its records."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A summary for people to read."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Chemists' files: queries read from them, answers written to them."""
 
-from __future__ import annotations
-
 from molspec.files.answer import Answer, AnswerT, OutputContext, Query
 from molspec.files.formats import FORMATS, Format, format_of, table
 from molspec.files.lines import COLUMNS, further_columns

@@ -1,7 +1,5 @@
 """Formats of a file of answers, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

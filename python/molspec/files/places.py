@@ -1,7 +1,5 @@
 """Checks where a job writes: not over a file that it reads, and not in place of a link."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Objects that go to other processes as copies of their tensors."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler

@@ -1,7 +1,5 @@
 """Dropout that a CPU draws quickly."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

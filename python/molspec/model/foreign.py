@@ -1,7 +1,5 @@
 """Weights that are not a layer's own: of adapters, and of quantisation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

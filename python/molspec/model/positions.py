@@ -1,7 +1,5 @@
 """Positions: rows that are added to embeddings, angles of rotations, biases by distance."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Torch's random numbers, which belong to the program that uses molspec."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A Spec-Drafter: a model that guesses the next k tokens of another one at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The training twin: the model of a `ModelSpec` as a differentiable PyTorch module."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

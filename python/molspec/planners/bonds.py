@@ -4,8 +4,6 @@ A molecule's `identifier` has those that it still has, as in "keep:3-4 break:5-6
 So a search tells molecules apart that differ only in these.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from syntheseus import Molecule

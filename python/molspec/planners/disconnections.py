@@ -4,8 +4,6 @@ Routes that make the same bonds differ only in groups that leave, protect or act
 gives no atom maps: bonds are followed by the largest common substructures of product and reactants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any

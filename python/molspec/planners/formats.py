@@ -1,7 +1,5 @@
 """Plans as text for people, as JSON, as trees, as a table, and as a page of drawings."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

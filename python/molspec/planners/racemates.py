@@ -1,7 +1,5 @@
 """Finds reactants whose configuration is not that of their product, such as racemates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Searches for routes with the algorithms of Syntheseus."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from itertools import count, islice, product

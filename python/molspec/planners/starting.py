@@ -1,7 +1,5 @@
 """Counts the molecules that reactions begin with, to make a stock of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache

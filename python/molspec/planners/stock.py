@@ -1,7 +1,5 @@
 """The stock: purchasable molecules, their suppliers' names and prices."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

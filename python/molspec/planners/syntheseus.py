@@ -1,7 +1,5 @@
 """Models for Syntheseus 0.9."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

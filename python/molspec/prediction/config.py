@@ -1,7 +1,5 @@
 """Options resolved for one model: what is searched and drafted, and the settings that decide it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads, schedules and answers text queries that arrive at any time."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from functools import partial
 from itertools import chain

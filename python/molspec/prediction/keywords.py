@@ -1,7 +1,5 @@
 """The options of decoding as typed keywords; tests/prediction/test_options.py compares them."""
 
-from __future__ import annotations
-
 from typing import Literal, TypedDict
 
 from molspec.common.workers import Processes

@@ -1,7 +1,5 @@
 """Reads queries for a model: text to token ids, or an error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Choose search and drafter: the requested ones, or the cheapest for the device."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

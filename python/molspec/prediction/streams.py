@@ -1,7 +1,5 @@
 """Answers a stream of queries in order, reading them when they are needed."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar

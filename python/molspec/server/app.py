@@ -1,7 +1,5 @@
 """The application: contracts, page, health, metrics, and the responses to errors."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ askcos2_core, wrappers/retro/augmented_transformer.py and wrappers/forward/augme
 `custom_prediction_url` of either is `http://HOST:PORT/predictions`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request

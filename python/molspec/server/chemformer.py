@@ -4,8 +4,6 @@ MolecularAI/Chemformer, service/chemformer_service.py: its paths, bodies and ans
 that cannot be answered has empty lists, or no likelihood, and an additional `error`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain, islice
 from time import perf_counter

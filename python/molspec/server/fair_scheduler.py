@@ -1,7 +1,5 @@
 """Chooses the next query when many requests share the rows of one batch."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from molspec.server.pending import PendingRequest

@@ -1,7 +1,5 @@
 """Checks a request's host, key and size, and measures its time."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hmac

@@ -1,7 +1,5 @@
 """The limits of one request."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

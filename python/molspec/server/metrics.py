@@ -1,7 +1,5 @@
 """Counts for `/metrics`, in the form of Prometheus: of queries by model, of requests by path."""
 
-from __future__ import annotations
-
 import os
 
 from prometheus_client import (

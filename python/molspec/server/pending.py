@@ -1,7 +1,5 @@
 """A request in progress: its queries and the queue of its answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress

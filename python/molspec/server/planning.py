@@ -1,7 +1,5 @@
 """`/v1/plan`: routes from the server's stock, searched for among the requests of others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence

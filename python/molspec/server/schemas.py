@@ -1,7 +1,5 @@
 """The bodies of `/v1`, described by OpenAPI."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Shared by all contracts of the server: models by name, limits, and streams of answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

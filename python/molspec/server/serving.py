@@ -1,7 +1,5 @@
 """Loads the models of a server, and serves them in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

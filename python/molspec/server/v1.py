@@ -1,7 +1,5 @@
 """molspec's own contract: `/v1/predict`, `/v1/score`, `/v1/models`, `/v1/stock`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """The worker of a model: a thread that steps a decoder; requests join and leave between steps."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

@@ -3,8 +3,6 @@
 Tokens and vocabularies need no RDKit: a model is trained without it.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from molspec.common.lazy import imported_when_used

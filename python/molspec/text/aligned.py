@@ -5,8 +5,6 @@ molecule at its atom that comes first in the query, and order molecules by these
 any other spelling improbable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -6,8 +6,6 @@ ring it tries each unknown atom with and without a double bond, so its time doub
 search of RDKit ends at a limit of time.
 """
 
-from __future__ import annotations
-
 import re
 
 from rdkit import Chem

@@ -1,7 +1,5 @@
 """Atoms of a product that correspond to atoms of its reactants, by common substructures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import product as product_of

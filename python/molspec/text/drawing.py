@@ -1,7 +1,5 @@
 """Drawings of molecules."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rdkit import Chem

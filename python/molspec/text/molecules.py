@@ -5,8 +5,6 @@ marks; from 2024.3 on it accepts fewer valences. With an older one these are cha
 a model would read other tokens than those that it was trained with, and answer for them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

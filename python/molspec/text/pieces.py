@@ -1,7 +1,5 @@
 """Vocabularies of learned pieces of text: BPE, Unigram, WordPiece."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Reaction SMILES in files: their columns, and the side that a model reads or answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reactions with coordinates: RXN and RDF."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Checks and canonicalises SMILES with RDKit, whose messages do not reach the terminal."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

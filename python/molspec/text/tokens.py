@@ -4,8 +4,6 @@ They are those of Schwaller et al. (ACS Cent. Sci. 2019, 5, 1572): a bracket ato
 Br, Cl, one-letter atoms, bonds, branches, ring closures as one digit or % and two, and the dot.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 The functions are `prepare` and `train`; docs/training.md is the guide.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from molspec.common.lazy import imported_when_used

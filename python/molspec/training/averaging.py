@@ -1,7 +1,5 @@
 """One model of several: the mean of their weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The card of a trained model, for its users."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import prod
 from typing import Any

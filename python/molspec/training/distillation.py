@@ -4,8 +4,6 @@ Sequence-level distillation (Kim and Rush 2016), as Xia et al. 2023 train their 
 drafter has to guess the model's own answers, not the true targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path

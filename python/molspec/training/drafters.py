@@ -1,7 +1,5 @@
 """Shared by trainings of a model's drafters: resumable steps over the model's answers."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict

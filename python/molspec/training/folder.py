@@ -7,8 +7,6 @@ state.pt        everything that decides the next step; an interrupted training r
 model/          a checkpoint: the averaged weights of the best validation
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import json

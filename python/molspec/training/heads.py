@@ -1,7 +1,5 @@
 """Trains draft heads for a model, whose own weights stay fixed or are trained jointly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

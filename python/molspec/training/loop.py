@@ -1,7 +1,5 @@
 """The training loop: steps, validations, saved states, the model written."""
 
-from __future__ import annotations
-
 import logging
 import math
 import signal

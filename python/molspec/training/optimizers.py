@@ -1,7 +1,5 @@
 """The optimisers of a training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

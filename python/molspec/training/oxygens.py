@@ -6,8 +6,6 @@ sometimes with `O=C(O)`. Oxygens of one atom whose map does not agree with their
 mapped by these: double to double, single to single.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

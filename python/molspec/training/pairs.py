@@ -1,7 +1,5 @@
 """Makes the pairs of one row of a reaction file, or the reason why it has none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

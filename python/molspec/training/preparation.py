@@ -1,7 +1,5 @@
 """Reaction files -> prepared data: canonicalise, align, split, filter, tokenise."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """The progress of a preparation, in its folder: an interrupted one resumes from there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Selects rows whose pairs are new, short enough and probable enough."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Trains a Spec-Drafter (Xia et al. 2023), which guesses k tokens of its target model at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """Optimiser steps: of any training, and those of a model with its averaged weights."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Validates a model on pairs outside its training data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ halogens, methyl groups and ring atoms that take no part are others, on both sid
 only the reaction itself tells the product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The models that come with the package, one folder each; finds any model by name or path."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Standard beam search whose rounds run on a CUDA device (csrc/cuda/rounds/beam_rows.h)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite

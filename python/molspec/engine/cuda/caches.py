@@ -1,7 +1,5 @@
 """What the calls of one batch need on a CUDA device: a stream, caches, buffers, captured graphs."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 

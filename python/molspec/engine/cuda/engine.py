@@ -1,7 +1,5 @@
 """The engine on a CUDA device: the same calls, and searches whose rounds run there."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace

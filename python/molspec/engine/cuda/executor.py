@@ -6,8 +6,6 @@ host reads the answers of one while the next one runs, and replaces finished que
 ones.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence

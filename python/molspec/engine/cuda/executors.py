@@ -1,7 +1,5 @@
 """The executors that one batch has on a device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from molspec._native import GuessModel, SearchSpec

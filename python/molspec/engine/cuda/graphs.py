@@ -1,7 +1,5 @@
 """Captured CUDA graphs, and buffers with an image on the host."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Greedy decoding whose rounds run on a CUDA device (csrc/cuda/rounds/greedy_rows.h)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Page-locked memory through which values go to a device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One batch on a CUDA device: encode, step and release, replayed as captured graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

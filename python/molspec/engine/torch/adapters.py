@@ -1,7 +1,5 @@
 """Recognises the models of `molspec.decode`: how to call them, and their device."""
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ Wrong glue between a model and `molspec.decode` shows as a difference. Only then
 its cause: what no loop can decode rightly is refused, and what merely cannot take batches is named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Warns of Hugging Face's generation settings that change a model's distributions."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any

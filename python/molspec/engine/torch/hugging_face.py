@@ -5,8 +5,6 @@ by slot, so that reordering beams and dropping rejected drafts only move indices
 through the decoder. Keys and values of the memory are computed once a query.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ drafts, padded on the left with a position offset a row. Models without offsets 
 on the right, where a causal decoder cannot see it.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

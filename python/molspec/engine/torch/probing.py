@@ -1,7 +1,5 @@
 """Tests a user's model before it decodes: a wrong one would give wrong answers."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager

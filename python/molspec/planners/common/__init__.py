@@ -1,7 +1,5 @@
 """The stock `common`, which comes with the package; README.md beside it describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

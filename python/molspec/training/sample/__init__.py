@@ -1,7 +1,5 @@
 """Two thousand real reactions, and a model small enough to learn from them in minutes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
