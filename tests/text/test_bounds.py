@@ -42,7 +42,9 @@ def para_phenylenes(count: int) -> str:
 def test_a_text_with_millions_of_rings_is_refused(step: int) -> None:
     """RDKit takes minutes and gigabytes for some of them, which have 48 atoms."""
     text = circulant(48, step)
-    refused(InvalidSmilesError, "more than 50000 shortest rings", canonical_query, text)
+    parts = text.replace("C", "(C.C)C").removeprefix("(C.C)")  # of few closures each
+    for each in (text, parts):
+        refused(InvalidSmilesError, "more than 50000 shortest rings", canonical_query, each)
     assert main_component(f"{text}.Cl") == (f"{text}.Cl", ())
 
 
@@ -79,6 +81,7 @@ def test_many_unknown_atoms_beside_aromatic_ones_and_many_rings_are_refused(smil
             ),
         ),
         "[13C]" * 200,
+        ".".join(["C1CC1"] * 150),
         # Buckminsterfullerene.
         "c12c3c4c5c1c1c6c7c2c2c8c3c3c9c4c4c%10c5c5c1c1c6c6c%11c7c2c2c7c8c3c3c8c9c4c4c9c%10c5c5c1"
         "c1c6c6c%11c2c2c7c3c3c8c4c4c9c5c1c1c6c2c3c41",

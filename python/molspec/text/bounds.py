@@ -7,6 +7,7 @@ search of RDKit ends at a limit of time.
 """
 
 import re
+from collections import Counter
 
 from rdkit import Chem
 
@@ -43,11 +44,31 @@ def too_large(smiles: str) -> str | None:
     """The reason why RDKit is not given a text: `too_long`, or its rings; None if it is."""
     if reason := too_long(smiles):
         return reason
-    closures = sum(1 for each in _CLOSURES.finditer(smiles) if each[0][0] != "[")
-    if closures <= 2 * _FEW and smiles.count("*") + smiles.count("#0") <= _MOST_UNKNOWN:
+    if _has_few_rings(smiles) and smiles.count("*") + smiles.count("#0") <= _MOST_UNKNOWN:
         return None
     molecule = Chem.MolFromSmiles(smiles, sanitize=False)
     return None if molecule is None else molecule_too_large(molecule)
+
+
+def _has_few_rings(smiles: str) -> bool:
+    """Whether RDKit finds at most 2**_FEW shortest rings, by the closures of each part of a text.
+
+    A part that a closure or a branch joins to another one is left to RDKit.
+    """
+    closures = len(_closures(smiles))
+    if closures <= 2 * _FEW or closures > 2 * _MOST:
+        return closures <= 2 * _FEW
+    most = 0
+    for part in smiles.split("."):
+        numbers = Counter(_closures(part))
+        if part.count("(") != part.count(")") or any(count % 2 for count in numbers.values()):
+            return False
+        most += 1 << numbers.total() // 2
+    return most <= 1 << _FEW
+
+
+def _closures(smiles: str) -> list[str]:
+    return [each for each in _CLOSURES.findall(smiles) if each[0] != "["]
 
 
 def block_too_large(block: str) -> str | None:
