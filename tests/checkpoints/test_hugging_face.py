@@ -284,6 +284,7 @@ T5 = [
         "does not have feed_forward_proj 'gated-tanh'; mol",
     ),
     (config("d_ff", None), "config.json lacks d_ff"),
+    (config("quantization_config", {"bits": 4}), "quantization_config: expected the model before"),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from molspec import load
+from molspec.prediction.decoder import Decoder
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.refusals import refused
@@ -48,6 +49,10 @@ def test_bad_pair_gets_an_error_and_the_others_get_answers() -> None:
     for aligned in (False, True):
         (result,) = model.log_probs(["CCO"], [None], aligned=aligned)  # type: ignore[list-item]
         assert str(result.error).startswith("target: ")
+        decoder = Decoder(model)  # a target that is too long is refused at the first step
+        decoder.submit("CCO", target=targets[4], aligned=aligned)
+        ((_, refusal),) = decoder.step()
+        assert refusal.error == results[4].error
 
 
 def test_queries_are_canonicalised_as_for_predictions() -> None:

@@ -80,6 +80,8 @@ def read(path: Path) -> Checkpoint:
     generation = path / _GENERATION  # older folders have its settings in config.json
     settings = read_object(generation) if generation.is_file() else {}
     config = with_generation(config, settings, "molspec", 5)
+    if config.get("quantization_config"):
+        raise CheckpointError(f"{_CONFIG} has quantization_config: expected the model before it")
     # The vocabulary first: models of T5Chem's other tasks have other weights.
     chemical = t5chem.read_vocabulary(path, config) if t5chem.recognises(config) else None
     spec, weights = _convert(config, _read_state(path))

@@ -88,6 +88,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     cls=_Program,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=None if __doc__ else "Python runs with -OO, without what commands say of themselves.",
 )
 @click.option(
     "--version",

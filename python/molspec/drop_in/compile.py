@@ -22,6 +22,7 @@ from molspec.engine.torch.generation import (
 )
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
+from molspec.model.foreign import check_own
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
@@ -118,6 +119,7 @@ def compile(  # noqa: A001
         kinds = f"encode is a {type(encode).__name__} and decode a {type(decode).__name__}"
         raise ValueError(f"{kinds}: expected two functions, or neither")
     module = unwrapped(module) if encode is None else module
+    check_own(name for name, _ in module.named_parameters())
     pad_id = None if vocabulary is None else vocabulary.pad_id
     spec_options: dict[str, Any] = {}
     if encode is None and is_hugging_face(module):
