@@ -162,13 +162,15 @@ def test_table_has_one_row_per_target() -> None:
     header, amide, refused, in_stock, unsolved, racemic = csv.reader(StringIO(written("csv")))
     assert header == [*COLUMNS]
     reactions = " ".join(step.reaction for step in ROUTE.steps)
-    assert amide[2:] == ["true", "2", "1.250", repr(ROUTE.log_prob), "", reactions, "", ""]
-    assert refused[2:] == ["false", "", "0.000", *[""] * 4, "not a molecule to RDKit"]
+    sold = [".".join(ROUTE.leaves), str(len(ROUTE.leaves))]
+    assert amide[2:10] == ["true", "2", "1.250", repr(ROUTE.log_prob), "", reactions, *sold]
+    assert amide[10:] == ["; acetyl", "; 12.50", "", ""]
+    assert refused[2:] == ["false", "", "0.000", *[""] * 8, "not a molecule to RDKit"]
     assert in_stock[2:4] == ["true", "0"]
-    assert unsolved[2:] == ["false", "", "2.000", *[""] * 3, "out of time; not in stock: CN", ""]
+    assert unsolved[2:] == ["false", "", "2.000", *[""] * 7, "out of time; not in stock: CN", ""]
     assert racemic[6] == "false"
     for said in ("CI is bought as [2H]C([2H])([2H])I", "CCC(C)Br is racemic or unspecified"):
-        assert said in racemic[8]
+        assert said in racemic[12]
 
 
 def test_page_shows_drawings_and_steps() -> None:

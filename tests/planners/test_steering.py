@@ -24,7 +24,7 @@ STOCK = (
     [
         ({"keep_bonds": "1"}, "keep_bonds is '1': expected pairs of atoms, as 1-2,5-6"),
         ({"break_bonds": "1-2;"}, "break_bonds is '1-2;': expected pairs"),
-        ({"keep_bonds": "1-2", "break_bonds": "2-1"}, "'2-1': keep_bonds has one of them"),
+        ({"keep_bonds": "1-2", "break_bonds": "2-1"}, "'2-1': keep_bonds has one"),
         ({"max_steps": 0}, "max_steps is 0: expected a whole number of at least 1"),
     ],
 )

@@ -35,8 +35,8 @@
     if (parent.closest(".unseen, select, [hidden]")) continue;
     const scale = parent.ownerSVGElement ? parent.getScreenCTM().a : 1;
     const size = scale * parseFloat(getComputedStyle(parent).fontSize);
-    // A molecule that is wider than a phone is shrunk to it in rows.
-    if (size < (parent.closest(".scheme") ? 9 : 10.99)) small.push(`${text}: ${size}`);
+    // A drawing may be shrunk by a part of a pixel; a molecule wider than a phone to it, in rows.
+    if (size < (parent.closest(".scheme") ? 9 : 10.9)) small.push(`${text}: ${size}`);
     const { fill, color } = getComputedStyle(parent);
     const [ink, paper] = [parent.ownerSVGElement ? fill : color, ground(parent, parent.getBoundingClientRect())].map(light);
     const contrast = Math.max(ink, paper) / Math.min(ink, paper);

@@ -42,6 +42,8 @@ def test_the_page_says_which_part_of_a_salt_is_decoded(page: Any) -> None:
     page.press("#smiles", "Enter")
     note = page.get_by_text("decoded as CCN(CC)CC(=O)Nc1ccccc1, without Cl")
     note.wait_for()
+    page.get_by_text("Forward check: ").first.wait_for()
+    assert page.locator(".query .changed").count() == 1
     page.click("#unfold")
     page.check("#salts")
     page.click("button.main")
@@ -166,6 +168,22 @@ def test_a_drawn_molecule_is_submitted_by_keyboard(page: Any) -> None:
     page.focus("#count")
     page.keyboard.press("Enter")
     page.wait_for_selector(".step")
+
+
+def test_a_racemate_and_deuterium_are_asked_about(page: Any) -> None:
+    drawn = "C[C@H](O)C(=O)Nc1ccccc1"
+    page.fill("#smiles", f"{drawn} |&1:1|")
+    page.click("button.main")
+    page.get_by_text("which stands for the racemate").wait_for()
+    page.click("#ask-form")
+    page.locator(".query code", has_text=drawn).wait_for()
+    page.fill("#smiles", "[2H]C([2H])([2H])Oc1ccccc1")
+    page.click("button.main")
+    page.locator("#smiles-error", has_text="deuterium_as_hydrogen").wait_for()
+    page.click("#ask-hydrogen")
+    page.get_by_text("with hydrogen for deuterium").wait_for()
+    page.go_back()
+    page.locator(".query code", has_text=drawn).wait_for()
 
 
 def test_errors_appear_at_their_fields(page: Any) -> None:

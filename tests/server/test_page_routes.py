@@ -150,6 +150,26 @@ def test_a_file_of_all_routes_needs_no_server(
         assert faults(other) == {}
 
 
+def test_a_plan_is_steered_where_it_is_read(page: Any) -> None:
+    asked: list[Any] = []
+    page.on("request", lambda sent: sent.url.endswith("v1/plan") and asked.append(sent))
+    plan(page)
+    page.evaluate("() => document.querySelector('#steering').hidden = false")
+    page.get_by_role("button", name="Forbid").first.click()
+    page.locator("#bonds [data-bond='4-5']").wait_for(state="attached")
+    for _ in range(2):  # to keep it, to break it
+        page.locator("#bonds [data-bond='4-5']").dispatch_event("click")
+    page.fill("[data-plan=max_steps]", "4")
+    page.locator(".card.shown .steer").first.click()
+    page.locator("#plan:enabled").wait_for()
+    first, *_, last = [each.post_data_json for each in asked]
+    assert first == {"smiles": _TARGET, "check": True}
+    assert last["forbid"].endswith(f">>{_TARGET}")
+    assert (last["max_steps"], last["break_bonds"]) == (4, "4-5")
+    assert last["avoid"] in _PLANS["found"]["routes"][0]["leaves"]
+    assert faults(page) == {}
+
+
 def test_a_failed_plan_shows_its_best_attempt(page: Any) -> None:
     plan(page, _HOPELESS)
     note = page.locator("#note").inner_text()

@@ -65,7 +65,7 @@ def test_routes_start_from_molecules_for_sale(
 
 @pytest.mark.filterwarnings("default")
 def test_a_search_ends_in_time_or_with_its_client(planner: httpx.Client, service: Service) -> None:
-    found = plan(planner, HOPELESS, seconds=1.0)
+    found = plan(planner, HOPELESS, seconds=1.0, check=True)
     assert (found["routes"], found["error"]) == ([], None)
     assert set(found["missing"]) <= set(found["attempt"]["leaves"])
     with planner.stream("POST", "/v1/plan", json={"smiles": HOPELESS, "seconds": 50.0}) as lines:

@@ -111,13 +111,15 @@ def test_streamed_lines_name_their_queries(client: httpx.Client, served: Service
 
 def test_queries_are_prepared_as_by_the_command(client: httpx.Client, served: Service) -> None:
     expected = lines(served, "retro", ["CCO"], **SHORT)[0]["predictions"]
-    body = {"model": "retro", "queries": ["CCO.[Na+]", "[2H]CCO", "CC(=O)Cl.CN"], **SHORT}
-    salt, labelled, mixture = client.post("/v1/predict", json=body).json()["results"]
+    asked = ["CCO.[Na+]", "[2H]CCO", "CC(=O)Cl.CN", "C[C@H](O)CC |&1:1|"]
+    body = {"model": "retro", "queries": asked, **SHORT}
+    salt, labelled, mixture, racemate = client.post("/v1/predict", json=body).json()["results"]
+    assert racemate["note"] == "decoded as CCC(C)O, which stands for the racemate"
     assert (salt["note"], salt["predictions"]) == ("decoded as CCO, without [Na+]", expected)
     assert "[2H]" in labelled["error"]
     assert "2 molecules that are not a salt" in mixture["error"]
     body |= {"keep_salts": True, "deuterium_as_hydrogen": True}
-    salt, labelled, _ = client.post("/v1/predict", json=body).json()["results"]
+    salt, labelled, *_ = client.post("/v1/predict", json=body).json()["results"]
     assert "[Na+]" in salt["error"]
     assert labelled["note"] == "decoded as CCO, with hydrogen for deuterium"
     assert labelled["predictions"] == expected
@@ -131,7 +133,7 @@ def test_a_field_with_a_typo_is_named(client: httpx.Client) -> None:
     body = {"model": "retro", "queries": ["CCO"], "nbest": 2, "unlike": 1}
     typo, other = client.post("/v1/predict", json=body).json()["detail"]
     assert (typo["loc"], typo["msg"]) == (["body", "nbest"], "no such field: did you mean n_best?")
-    (unlike,) = client.post("/v1/plan", json={"smiles": "CCO", "n_best": 2}).json()["detail"]
+    (unlike,) = client.post("/v1/plan", json={"smiles": "CCO", "nbest": 2}).json()["detail"]
     assert other["msg"] == unlike["msg"] == "Extra inputs are not permitted"
 
 

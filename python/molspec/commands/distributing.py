@@ -47,25 +47,16 @@ def predict_parquet_command(
     see the paths.
     """
     options = options if raw else options.distinct()
-    _check_paths(source, output)
-    distributed = _ray("predict-parquet", workers * model.threads)
-    began = perf_counter()
-    loaded, dtype = _loaded(model)
+    distributed, loaded, how, began = _begin(
+        "predict-parquet", source, output, workers, block_rows, model
+    )
     table = distributed.read(source)
     column, added = queries.get("column"), distributed.columns()
     distributed.check(table.schema().names, column, loaded.task, added)
     loaded.decode_config(options)
-    given = (str(source), loaded.identity.weights, model.device, dtype, queries, options)
+    given = (str(source), loaded.identity.weights, model.device, how["dtype"], queries, options)
     answered = partial(
-        distributed.predict,
-        *(table, model.model_name),
-        workers=workers,
-        block_rows=block_rows,
-        device=model.device,
-        dtype=dtype,
-        threads=model.threads,
-        options=options,
-        **queries,
+        distributed.predict, table, model.model_name, options=options, **how, **queries
     )
     return _written(distributed, output, repr(given), answered, began)
 
@@ -87,43 +78,39 @@ def plan_parquet_command(
 
     As predict-parquet does; all machines must see the stock too.
     """
-    _check_paths(source, output)
-    distributed = _ray("plan-parquet", workers * model.threads)
-    began = perf_counter()
     with extra("plan-parquet", "planning"):
         from molspec.planners.search import planner_of
     from molspec.planners.stock import read_stock
 
+    distributed, loaded, how, began = _begin(
+        "plan-parquet", source, output, workers, block_rows, model
+    )
     for_sale = read_stock(**stock.arguments())
-    loaded, dtype = _loaded(model)
     forward = None if search.check is None else _loaded(replace(model, model_name=search.check))[0]
     planner_of(loaded, for_sale, limits, search.n_best, search.algorithm, forward)
     table = distributed.read(source)
     column, added = queries.get("column"), distributed.plan_columns()
     distributed.check(table.schema().names, column, "retro", added)
     identities = [each and each.identity.weights for each in (loaded, forward)]
-    given = (str(source), identities, model.device, dtype, queries, limits, search, stock)
-    answered = partial(
-        distributed.plan,
-        *(table, model.model_name),
-        workers=workers,
-        block_rows=block_rows,
-        device=model.device,
-        dtype=dtype,
-        threads=model.threads,
-        limits=limits,
-        stock=stock.arguments(),
-        **asdict(search),
-        **queries,
-    )
+    given = (str(source), identities, model.device, how["dtype"], queries, limits, search, stock)
+    asked = {"limits": limits, "stock": stock.arguments(), **asdict(search), **queries}
+    answered = partial(distributed.plan, table, model.model_name, **asked, **how)
     return _written(distributed, output, repr(given), answered, began)
 
 
-def _check_paths(source: Path, output: Path) -> None:
+def _begin(
+    name: str, source: Path, output: Path, workers: int, block_rows: int, model: ModelFlags
+) -> tuple[Any, Model, dict[str, Any], float]:
+    """The functions of Ray, the model, what both functions are told of workers, and the time."""
     if output.exists() and not (output / _MARK).exists():
         raise UsageError(f"{output} is there already: take another folder")
     if not source.exists():
         raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
+    distributed = _ray(name, workers * model.threads)
+    began = perf_counter()
+    loaded, dtype = _loaded(model)
+    how = {"device": model.device, "dtype": dtype, "threads": model.threads}
+    return distributed, loaded, {**how, "workers": workers, "block_rows": block_rows}, began
 
 
 def _loaded(flags: ModelFlags) -> tuple[Model, str | None]:

@@ -108,7 +108,8 @@ def serve_command(
         access_log=access_log,
         stock=stock.arguments(),
     )
-    tell = partial(_print_address, [name for name, _ in settings.models], stock)
+    tell = partial(_print_address, [name for name, _ in settings.models])
+    stock.tell()
     with listen(access.host, access.port) as taken:
         if processes == 1:
             serve(settings, taken, tell)
@@ -116,9 +117,8 @@ def serve_command(
             run_many(settings, taken, processes, tell)
 
 
-def _print_address(models: list[str], stock: StockFlags, url: str) -> None:
+def _print_address(models: list[str], url: str) -> None:
     print_err(f"serving {', '.join(models)} at {url}")
-    stock.tell()
 
 
 def _models(given: list[str] | None) -> list[tuple[str, str]]:

@@ -99,7 +99,7 @@ class Expander:
         main = self.model.task == "retro" and not self.keep_salts
         prepared = {text: prepare_query(Query(text), main) for text in (*queries, *along)}
         every = list(dict.fromkeys(each.decoded for each in prepared.values() if not each.error))
-        answers = dict(zip(every, self._answers(every, options), strict=True))
+        answers = dict(zip(every, self._answers(every, options) if every else (), strict=True))
         return [
             Result(each.smiles, (), each.error, task=self.model.task)
             if each.error

@@ -13,7 +13,7 @@ from molspec.planners.routes import Plan, Route, Step
 
 #: Columns of a table: a row a target, with its first route.
 _FIRST = ("id", "target", "solved", "steps", "seconds", "score", "confirmed", "route")
-COLUMNS = (*_FIRST, "note", "error")
+COLUMNS = (*_FIRST, "buy", "count", "names", "prices", "note", "error")
 #: Said of a reactant without a configuration that its product has.
 _RACEMIC = "racemic or unspecified"
 #: Said of a reactant with another one, where the step changes nothing.
@@ -88,8 +88,9 @@ def _node(molecule: str, steps: Mapping[str, Step]) -> dict[str, Any]:
 
 
 def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
-    """A target and its likeliest route; score is the log_prob of the route."""
+    """A target and its first route; score is its log_prob, count that of the molecules to buy."""
     steps = score = confirmed = route = ""
+    sold = [""] * 4
     remarks = list(filter(None, (plan.note, _stopped(plan))))
     if plan.routes:
         best = plan.routes[0]
@@ -97,8 +98,11 @@ def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
         steps, score = str(len(best.steps)), repr(best.log_prob)
         confirmed = "" if best.confirmed is None else str(best.confirmed).lower()
         route = " ".join(step.reaction for step in best.steps)
+        leaves = best.leaves or (plan.query.smiles,)
+        told = ["; ".join(x.get(leaf, "") for leaf in leaves) for x in (plan.names, plan.prices)]
+        sold = [".".join(leaves), str(len(leaves)), *told]
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
-    last = ("; ".join(remarks), plan.error or "", *plan.query.columns)
+    last = (*sold, "; ".join(remarks), plan.error or "", *plan.query.columns)
     return [(*first, f"{plan.seconds:.3f}", score, confirmed, route, *last)]
 
 

@@ -9,9 +9,10 @@ from math import exp, inf, log
 from typing import Any, Literal
 
 from molspec.common.console import quoted
-from molspec.common.fields import check_fields, setting
+from molspec.common.fields import check_fields, http_setting
 from molspec.common.workers import DIED
 from molspec.files import Query
+from molspec.text import canonicalise
 
 #: What becomes of targets.
 OUTCOMES = ("solved", "in stock", "not solved")
@@ -140,30 +141,40 @@ class SearchLimits:
     min_share: of the likeliest route's probability; less probable routes are not searched for.
     keep_bonds, break_bonds: pairs of a target's atoms, by their maps if it has any, as in
         "1-2,5-6", otherwise by their places in its SMILES, from 0.
+    buy, avoid: SMILES; forbid: reaction SMILES of steps; all between commas.
 
     Raises ValueError, naming the limit.
     """
 
-    routes: int = setting(3, "Routes for each target; a search ends when it has them.")
-    seconds: float = setting(10.0, "Maximum seconds of a search.")
-    expansions: int | None = setting(None, "Maximum molecules that a search expands.")
-    min_share: float = setting(
+    routes: int = http_setting(3, "Routes for each target; a search ends when it has them.")
+    seconds: float = http_setting(10.0, "Maximum seconds of a search.")
+    expansions: int | None = http_setting(None, "Maximum molecules that a search expands.")
+    min_share: float = http_setting(
         0.01, "Drop routes below this share of the likeliest one's probability.", most=1
     )
-    max_steps: int | None = setting(
+    max_steps: int | None = http_setting(
         None, "Maximum steps: in a row for retro-star (default 10), in all for mcts (20)."
     )
-    sort: Sort = setting(
+    sort: Sort = http_setting(
         "probability", "The order of routes; with --check confirmed ones come first."
     )
-    exclude_target: bool = setting(False, "Plan a target that is in stock all the same.")
-    keep_bonds: str = setting(
+    exclude_target: bool = http_setting(False, "Plan a target that is in stock all the same.")
+    keep_bonds: str = http_setting(
         "",
         "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices. May be repeated.",
         joint=",",
     )
-    break_bonds: str = setting(
+    break_bonds: str = http_setting(
         "", "Bonds that every route breaks, as --keep-bonds has them.", joint=","
+    )
+    buy: str = http_setting(
+        "", "A molecule that counts as purchasable. May be repeated.", joint=","
+    )
+    avoid: str = http_setting(
+        "", "A molecule that is not to be bought. May be repeated.", joint=","
+    )
+    forbid: str = http_setting(
+        "", "A step that no route has, as A.B>>C. May be repeated.", joint=",", metavar="REACTION"
     )
 
     def __post_init__(self) -> None:
@@ -171,11 +182,15 @@ class SearchLimits:
         kept = bond_pairs(self.keep_bonds, "keep_bonds")
         if kept & bond_pairs(self.break_bonds, "break_bonds"):
             raise ValueError(f"break_bonds is {quoted(self.break_bonds)}: keep_bonds has one")
+        listed(self.forbid, "forbid", sides=2)
+        if both := listed(self.buy, "buy") & listed(self.avoid, "avoid"):
+            raise ValueError(f"avoid is {quoted(self.avoid)}: buy has {min(both)} too")
 
     @property
     def aims(self) -> str:
-        """The bonds, in words."""
-        aims = {"keep bonds": self.keep_bonds, "break bonds": self.break_bonds}
+        """What steers the search, in words."""
+        bonds = {"keep bonds": self.keep_bonds, "break bonds": self.break_bonds}
+        aims = {**bonds, "buy": self.buy, "do not buy": self.avoid, "without": self.forbid}
         return "; ".join(f"{aim} {text}" for aim, text in aims.items() if text)
 
     @property
@@ -203,6 +218,21 @@ def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
         raise ValueError(f"{name} is {quoted(text)}: expected pairs of atoms, as 1-2,5-6")
     ends = [sorted(map(int, pair.split("-"))) for pair in text.split(",") if pair]
     return {(first, second) for first, second in ends}
+
+
+def listed(text: str, name: str = "text", sides: int = 1) -> frozenset[str]:
+    """Canonical SMILES of molecules between commas, or of reactions, which have two sides.
+
+    Raises ValueError, naming the option.
+    """
+    found = set()
+    for each in filter(None, map(str.strip, text.split(","))):
+        parts = [canonicalise(side) for side in each.split(">>")]
+        if len(parts) != sides or None in parts:
+            expected = "SMILES" if sides == 1 else "a step, as CC(=O)Cl.CN>>CNC(C)=O"
+            raise ValueError(f"{name} is {each!r}: expected {expected}")
+        found.add(">>".join(map(str, parts)))
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_
 from molspec.planners.disconnections import disconnections
 from molspec.planners.expander import Expander
 from molspec.planners.racemates import with_racemates
-from molspec.planners.routes import Plan, Route, SearchLimits, Step, arranged
+from molspec.planners.routes import Plan, Route, SearchLimits, Step, arranged, listed
 from molspec.planners.stock import Stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, HeavyAtomCost
 from molspec.prediction.cache import AnswerCache
@@ -59,6 +59,7 @@ class _Search:
         """Drop the previous search."""
         self.limits, self.first, self._next_count = limits, None, 0.0
         self.is_exhausted = False
+        self._forbidden = listed(limits.forbid, sides=2)
         self._numbers = count()
         self._open: list[Any] = []
         self.random_state = Random(0)
@@ -77,6 +78,8 @@ class _Search:
     def _filter_reactions(self, reactions: Any, node: Any, graph: Any) -> list[Any]:
         """The reactions that keep the bonds to keep, with what their reactants have of them."""
         reactions = super()._filter_reactions(reactions, node, graph)  # type: ignore[misc]
+        if self._forbidden:
+            reactions = [each for each in reactions if _text(each) not in self._forbidden]
         if graph.root_mol.identifier is None:
             return list(reactions)
         found = [(each, reactants_of(each.product, _smiles(each))) for each in reactions]
@@ -162,19 +165,21 @@ class _Mcts(_Search, MolSetMCTS):
 class _Inventory(BaseMolInventory):
     """The stock with Syntheseus' interface; not copied, so that processes share it.
 
-    excluded: a molecule that it does not sell.
+    more: molecules that it sells beside the stock. avoided: those that it does not sell.
     """
 
-    excluded: str | None = None
-
-    def __init__(self, stock: Stock) -> None:
-        self._stock = stock
+    def __init__(self, stock: Stock, more: frozenset[str]) -> None:
+        self._stock, self._more = stock, more
+        self.avoided: frozenset[str] = frozenset()
 
     def is_purchasable(self, mol: Molecule) -> bool:
         """Whether the stock has the molecule, and buying it helps."""
-        if self.excluded is not None and self._stock.is_same(mol.smiles, self.excluded):
-            return False
-        return mol.smiles in self._stock and not must_be_made(mol)
+
+        def among(given: frozenset[str]) -> bool:
+            return any(self._stock.is_same(mol.smiles, each) for each in given)
+
+        is_sold = (mol.smiles in self._stock or among(self._more)) and not among(self.avoided)
+        return is_sold and not must_be_made(mol)
 
 
 #: Syntheseus' Retro* (Chen et al. 2020) and Monte Carlo tree search over sets of molecules, with
@@ -222,7 +227,7 @@ class Planner:
         self._hydrogen = deuterium_as_hydrogen and model.expander.model.lacks_deuterium
         self._model = model
         self._stock = stock
-        self._inventory = _Inventory(stock)
+        self._inventory = _Inventory(stock, listed(limits.buy))
         self._search: Any = kind(
             reaction_model=model,
             mol_inventory=self._inventory,
@@ -261,7 +266,8 @@ class Planner:
         sold = "" if racemate or not stock.racemate(target) else stock.bought(target)
         only = sold and f"in stock only as {sold}"
         note = "; ".join(filter(None, (prepared.note, only, limits.aims)))
-        self._inventory.excluded = target if limits.exclude_target or sold else None
+        alone = {target} if limits.exclude_target or sold else set()
+        self._inventory.avoided = listed(limits.avoid) | alone
         search = self._search
         search.begin(limits)
         began = perf_counter()
@@ -279,6 +285,7 @@ class Planner:
         shown = (*routes, attempt) if attempt else routes
         every = [each for route in shown for each in (route, *route.alternatives)]
         bought = [leaf for route in every for leaf in route.leaves or (target,)]
+        told = [leaf for leaf in bought if leaf not in stock and leaf not in lacked]  # by `buy`
         return Plan(
             number,
             query,
@@ -286,7 +293,8 @@ class Planner:
             self._model.num_calls(),
             seconds,
             None if search.first is None else search.first - began,
-            {leaf: name for leaf in bought if (name := self._stock.get(leaf))},
+            dict.fromkeys(told, "counts as purchasable")
+            | {leaf: name for leaf in bought if (name := stock.get(leaf))},
             prices={leaf: price for leaf in bought if (price := self._stock.price(leaf))},
             bought={leaf: other for leaf in bought if (other := self._stock.bought(leaf))},
             stopped="" if routes else self._why(seconds),
@@ -403,6 +411,11 @@ def _likeliest(ways: list[_Way], most: int, nats: float) -> list[_Way]:
 
 def _step(reaction: Any) -> Step:
     return Step(reaction.product.smiles, _smiles(reaction), reaction.metadata["log_probability"])
+
+
+def _text(reaction: Any) -> str:
+    """Reaction SMILES, as `listed` has them."""
+    return f"{'.'.join(sorted(_smiles(reaction)))}>>{reaction.product.smiles}"
 
 
 def _smiles(reaction: Any) -> tuple[str, ...]:

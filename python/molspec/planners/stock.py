@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 from rdkit import Chem
-from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.common.console import print_err, quoted
 from molspec.common.tables import COMPRESSED, open_bytes
@@ -21,6 +20,7 @@ from molspec.files.racemates import Racemate, read_racemate
 from molspec.files.sources import QueryFile
 from molspec.planners.common import COMMON, molecules
 from molspec.text import canonicalise, quiet, read_smiles, write_smiles
+from molspec.text.molecules import canonical_tautomer
 from molspec.text.salts import main_component
 from molspec.text.smiles import INCHIKEY
 
@@ -155,15 +155,6 @@ def _rank(name: str, price: str, salt: str) -> tuple[bool, float, bool, bool]:
     return "|" in salt, float(value), bool(salt), not (name or price)
 
 
-@lru_cache(1)
-def _tautomers() -> Any:
-    """RDKit's tautomers; a centre that takes part in none keeps its configuration."""
-    tautomers = rdMolStandardize.TautomerEnumerator()
-    tautomers.SetRemoveSp3Stereo(False)
-    tautomers.SetRemoveBondStereo(False)
-    return tautomers
-
-
 @lru_cache(1 << 16)
 def _keys(smiles: str, match: Match) -> tuple[str, ...]:
     """What a molecule matches by, the strictest first; its SMILES if RDKit finds nothing better.
@@ -177,7 +168,7 @@ def _keys(smiles: str, match: Match) -> tuple[str, ...]:
         if (molecule := read_smiles(smiles)) is None:
             return (smiles,)
         if match == "tautomer":
-            return (write_smiles(_tautomers().Canonicalize(molecule)),)
+            return (write_smiles(canonical_tautomer(molecule)),)
         key = str(Chem.MolToInchiKey(molecule))  # type: ignore[no-untyped-call]
         if match == "inchikey" or not key:
             return (key or smiles,)

@@ -155,9 +155,8 @@ def _add_errors(app: FastAPI) -> None:
     async def wrong(request: Request, error: RequestValidationError) -> JSONResponse:
         kind = request.headers.get("content-type", "")
         if request.method == "POST" and not _JSON.fullmatch(kind.partition(";")[0].strip()):
-            return _AsciiJSON(
-                {"detail": f"Content-Type is {kind!r}: expected application/json"}, 415
-            )
+            detail = f"Content-Type is {kind!r}: expected application/json"
+            return _AsciiJSON({"detail": detail}, 415)
         known = PredictBody.model_fields if request.url.path == "/v1/predict" else ()
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [

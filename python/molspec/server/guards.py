@@ -85,9 +85,8 @@ class Guard:
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The body; None if the client is gone."""
         close = {"Connection": "close"}  # the rest of it is not read
-        too_large = HTTPException(
-            413, f"the body is too large: expected at most {self._most} bytes", close
-        )
+        detail = f"the body is too large: expected at most {self._most} bytes"
+        too_large = HTTPException(413, detail, close)
         # uvicorn itself refuses values that are not numbers.
         if int(dict(scope["headers"]).get(b"content-length", b"0")) > self._most:
             raise too_large

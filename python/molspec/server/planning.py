@@ -4,50 +4,54 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, create_model
 
 from molspec.common.task import Task
 from molspec.files import Query
 from molspec.planners.expander import USABLE, Expander
-from molspec.planners.routes import Plan, SearchLimits, Sort
+from molspec.planners.routes import Plan, SearchLimits
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Result
 from molspec.server.pending import PendingRequest, WithdrawnError
+from molspec.server.schemas import Preparation, option_fields
 from molspec.server.service import Service, Text, in_order, refusing
-from molspec.server.worker import BusyError, EngineError, StoppedError, Worker
+from molspec.server.worker import BusyError, EngineError, StoppedError
 
 #: Seconds of a search by default, and between the lines that say how far it is.
 _SECONDS, _PAUSE = 30.0, 0.4
-_N_BEST = 10
 _NEEDS = 'planning needs a stock, a retro model and Syntheseus (pip install "molspec[planning]")'
 #: Molecules that a search expands at most, and searches that wait for the one before them.
 _MOST_EXPANSIONS, _MOST_WAITING = 1000, 8
 
 
-class PlanBody(BaseModel):
+class _Target(Preparation):
     """A target, and the limits of the search for its routes."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
     smiles: Annotated[Text, Field(min_length=1, max_length=1000, description="The target.")]
-    routes: Annotated[int, Field(ge=1, le=10, description="The search ends with as many.")] = 3
-    seconds: Annotated[
-        float | None, Field(gt=0, description="Of the search: 30, or the server's own limit.")
-    ] = None
-    sort: Annotated[Sort, Field(description="The order of routes.")] = "probability"
+    n_best: Annotated[int, Field(ge=1, le=50, description="Reactions for each molecule.")] = 10
+    algorithm: Literal["retro-star", "mcts"] = "retro-star"
     check: Annotated[
         bool, Field(description="Ask the server's model of products about each step.")
     ] = False
-    deuterium_as_hydrogen: Annotated[
-        bool, Field(description="Read deuterium as hydrogen if the model lacks it; answers say so.")
-    ] = False
+
+
+if TYPE_CHECKING:
+    PlanBody = _Target
+else:
+    _limits = option_fields(
+        SearchLimits,
+        routes=(Annotated[int, Field(ge=1, le=10)], 3),
+        seconds=(Annotated[float, Field(gt=0)] | None, None),
+        expansions=(Annotated[int, Field(ge=1, le=_MOST_EXPANSIONS)], _MOST_EXPANSIONS),
+    )
+    PlanBody = create_model("PlanBody", __base__=_Target, **_limits)
 
 
 @dataclass
@@ -66,8 +70,9 @@ class _Progress:
 class _Shared(Expander):
     """Asks the server's worker, where its queries take turns with those of other requests."""
 
-    def __init__(self, service: Service, worker: Worker, progress: _Progress) -> None:
-        super().__init__(worker.model)
+    def __init__(self, service: Service, task: Task, progress: _Progress, keep_salts: bool) -> None:
+        worker = service.default(task)
+        super().__init__(worker.model, keep_salts=keep_salts)
         self._service, self._worker, self._progress = service, worker, progress
         self._loop = asyncio.get_running_loop()
 
@@ -114,15 +119,16 @@ def make_router(service: Service) -> APIRouter:
         if waiting >= _MOST_WAITING:
             raise BusyError(round(_SECONDS), "searches")
         with refusing("body"):
-            most = min(body.seconds or _SECONDS, service.limits.seconds)
-            limits = SearchLimits(body.routes, most, _MOST_EXPANSIONS, sort=body.sort)
+            given = body.model_dump(include={each.name for each in fields(SearchLimits)})
+            most = min(given["seconds"] or _SECONDS, service.limits.seconds)
+            limits = SearchLimits(**{**given, "seconds": most})
         return StreamingResponse(lines(body, limits), media_type="application/x-ndjson")
 
     async def lines(body: PlanBody, limits: SearchLimits) -> AsyncIterator[str]:
         nonlocal waiting
         progress = _Progress()
         tasks: list[Task] = ["retro", "product"] if body.check else ["retro"]
-        models = [_Shared(service, service.default(task), progress) for task in tasks]
+        models = [_Shared(service, task, progress, body.keep_salts) for task in tasks]
         search = asyncio.get_running_loop().run_in_executor(
             lane, partial(_search, models, service.stock, body, limits, progress)
         )
@@ -151,10 +157,10 @@ def _search(
     from molspec.planners.syntheseus import BackwardModel, ForwardModel
 
     try:
-        model = BackwardModel(expander=models[0], default_num_results=_N_BEST, use_cache=True)
+        model = BackwardModel(expander=models[0], default_num_results=body.n_best, use_cache=True)
         forward = (ForwardModel(expander=each) for each in models[1:])
         hydrogen = body.deuterium_as_hydrogen
-        planner = Planner(model, stock, limits, "retro-star", hydrogen, *forward)
+        planner = Planner(model, stock, limits, body.algorithm, hydrogen, *forward)
         return planner.plan(Query(body.smiles)).to_json()
     except (BusyError, EngineError, StoppedError, WithdrawnError) as error:
         return Plan(1, Query(body.smiles), error=str(error) or "withdrawn").to_json()

@@ -12,11 +12,24 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import answer_fields
 
 
-class _Body(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
     )
 
+
+class Preparation(_Strict):
+    """How a query is read."""
+
+    keep_salts: Annotated[
+        bool, Field(description="Decode salts unchanged; otherwise retro removes counter-ions.")
+    ] = False
+    deuterium_as_hydrogen: Annotated[
+        bool, Field(description="Read deuterium as hydrogen if the model lacks it; answers say so.")
+    ] = False
+
+
+class _Body(_Strict):
     model: Annotated[str | None, Field(description="Optional if one model is served.")] = None
     queries: Annotated[list[str], FailFast(), Field(min_length=1, description="SMILES.")]
     stream: Annotated[
@@ -36,17 +49,14 @@ class _Body(BaseModel):
         return body
 
 
-def _option_fields() -> dict[str, Any]:
-    """A field of the body for each option that a request may set."""
-    kinds = {**hints(PredictOptions), "drafter": Literal[DRAFTERS] | None}
-    return {
-        each.name: (
-            Annotated[kinds[each.name], Field(description=each.metadata["help"])],
-            each.default,
-        )
-        for each in fields(PredictOptions)
-        if each.metadata["http"]
-    }
+def option_fields(kind: Any, **own: tuple[Any, Any]) -> dict[str, Any]:
+    """A field of a body for each setting of a request; own: types and defaults of the server's."""
+    found = {}
+    for each in fields(kind):
+        if each.metadata["http"]:
+            hint, default = own.get(each.name, (hints(kind)[each.name], each.default))
+            found[each.name] = (Annotated[hint, Field(description=each.metadata["help"])], default)
+    return found
 
 
 def _prediction_fields() -> dict[str, Any]:
@@ -66,19 +76,14 @@ if TYPE_CHECKING:
     _Options = _Body
     PredictionItem = BaseModel
 else:
-    _Options = create_model("_Options", __base__=_Body, **_option_fields())
+    _named = option_fields(PredictOptions, drafter=(Literal[DRAFTERS] | None, None))
+    _Options = create_model("_Options", __base__=_Body, **_named)
     PredictionItem = create_model("PredictionItem", __doc__="An answer.", **_prediction_fields())
 
 
-class PredictBody(_Options):
+class PredictBody(_Options, Preparation):
     """Queries for a model, with the options of `molspec predict`."""
 
-    keep_salts: Annotated[
-        bool, Field(description="Decode salts unchanged; otherwise retro removes counter-ions.")
-    ] = False
-    deuterium_as_hydrogen: Annotated[
-        bool, Field(description="Read deuterium as hydrogen if the model lacks it; answers say so.")
-    ] = False
     raw: Annotated[
         bool, Field(description="The beam as it is: duplicates and invalid answers too.")
     ] = False
@@ -116,10 +121,8 @@ class AnswerList(BaseModel):
     results: list[ResultItem]
 
 
-class StockBody(BaseModel):
+class StockBody(_Strict):
     """Molecules that may be for sale."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     smiles: Annotated[list[Annotated[str, Field(max_length=1000)]], FailFast(), Field(min_length=1)]
 
@@ -130,12 +133,6 @@ class Offer(BaseModel):
     name: str
     price: Annotated[str, Field(description="As the stock has it.")]
     bought: Annotated[str, Field(description='SMILES or InChIKey; "" if it is this molecule.')]
-
-
-class Offers(BaseModel):
-    """An offer a molecule, in their order; null if it is not for sale."""
-
-    offers: list[Offer | None]
 
 
 class ModelItem(BaseModel):

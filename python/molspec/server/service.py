@@ -142,7 +142,7 @@ class Service:
         seconds: float | None = None,
         deuterium_as_hydrogen: bool = False,
     ) -> list[Query]:
-        """What is decoded for each query: for models of reactants, the molecule of a salt."""
+        """What is decoded for each query, as of a racemate, or of a salt for reactants."""
         main = worker.model.task == "retro" and not keep_salts
         hydrogen = deuterium_as_hydrogen and worker.model.lacks_deuterium
         limit = self._limit(seconds)
@@ -152,7 +152,7 @@ class Service:
             in_time = perf_counter() - arrival(request) < limit
             return prepare_query(Query(query), main and in_time, hydrogen and in_time)
 
-        signs = ["."] * main + ["[2H"] * hydrogen
+        signs = ["|", *["."] * main, *["[2H"] * hydrogen]
         if any(sign in query for query in queries for sign in signs):
             return await self.early(prepare, queries)
         return [Query(query) for query in queries]

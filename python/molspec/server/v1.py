@@ -16,7 +16,6 @@ from molspec.server.schemas import (
     ModelItem,
     Models,
     Offer,
-    Offers,
     PredictBody,
     ScoreBody,
     StockBody,
@@ -48,9 +47,8 @@ def make_router(service: Service) -> APIRouter:
             service.limits.check_count("queries", body.queries)
             given = body.model_dump(include={*OPTION_NAMES}, exclude_unset=True)
             config = service.config(worker, body.raw, **given)
-        prepared = await service.prepared(
-            request, worker, body.queries, body.keep_salts, body.seconds, body.deuterium_as_hydrogen
-        )
+        reading = (body.keep_salts, body.seconds, body.deuterium_as_hydrogen)
+        prepared = await service.prepared(request, worker, body.queries, *reading)
         decoded = [each.decoded for each in prepared]
         answers = service.submit(request, worker, decoded, config, seconds=body.seconds)
         return await _answer(service, worker, answers, prepared, body.stream)
@@ -97,8 +95,8 @@ def make_router(service: Service) -> APIRouter:
         )
 
     @router.post("/stock", responses={404: {"description": "The server has no stock."}})
-    async def stock(body: StockBody) -> Offers:
-        """Look up whether molecules are for sale."""
+    async def stock(body: StockBody) -> dict[str, list[Offer | None]]:
+        """Look up molecules for sale: an offer for each, in their order, or null."""
         known = service.stock
         if known is None:
             raise HTTPException(404, "this server has no stock")
@@ -112,7 +110,7 @@ def make_router(service: Service) -> APIRouter:
             bought = known.bought(molecule)
             return Offer(name=known.get(molecule), price=known.price(molecule), bought=bought)
 
-        return Offers(offers=await service.early(offer, body.smiles))
+        return {"offers": await service.early(offer, body.smiles)}
 
     return router
 

@@ -7,9 +7,11 @@ a model would read other tokens than those that it was trained with, and answer 
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from rdkit import Chem
+from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.bounds import too_large
 
@@ -46,6 +48,20 @@ def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
         if most is not None and atom.GetTotalValence() > most:
             return None
     return molecule
+
+
+@lru_cache(1)
+def _tautomers() -> Any:
+    """RDKit's tautomers; a centre that takes part in none keeps its configuration."""
+    tautomers = rdMolStandardize.TautomerEnumerator()
+    tautomers.SetRemoveSp3Stereo(False)
+    tautomers.SetRemoveBondStereo(False)
+    return tautomers
+
+
+def canonical_tautomer(molecule: Any) -> Any:
+    """RDKit's canonical tautomer."""
+    return _tautomers().Canonicalize(molecule)
 
 
 def write_smiles(molecule: Chem.Mol, root: int = -1) -> str:

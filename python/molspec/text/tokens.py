@@ -134,7 +134,9 @@ def refuse_unknown(tokens: Iterable[str]) -> NoReturn:
     """Raise TokenizationError, naming tokens that a vocabulary lacks, each once."""
     names = list(map(_quoted, dict.fromkeys(tokens)))
     named = ", ".join(names[:_NAMED]) + ", ..." * (len(names) > _NAMED)
-    raise TokenizationError(f"not in the model's vocabulary: {named}")
+    has_deuterium = any(name.startswith("'[2H") for name in names)
+    hint = "; deuterium_as_hydrogen (--deuterium-as-hydrogen) reads hydrogen" * has_deuterium
+    raise TokenizationError(f"not in the model's vocabulary: {named}{hint}")
 
 
 def _quoted(text: str) -> str:

@@ -3,7 +3,9 @@
 import { copy, h, image, percent } from "./dom.js";
 import { drawn } from "./draw.js";
 import { offer } from "./routes.js";
-import { changed, chosenOf, partsOf, remember, root } from "./work.js";
+import { models } from "./server.js";
+import { steerBy } from "./steer.js";
+import { changed, chosenOf, partsOf, remember, root, targetOf } from "./work.js";
 
 /** numbers: of the route's steps, by step. predictNext: what a click on a molecule does. */
 export function stepView(step, numbers, predictNext) {
@@ -20,12 +22,15 @@ export function stepView(step, numbers, predictNext) {
     step.open = true;
     changed();
   };
-  const what = step.forward ? (partsOf(step.smiles).length > 1 ? "What these molecules give" : "What this molecule gives on its own") : step === root() ? "How to make the target" : "How to make this reactant";
+  const hasTask = !models.has(step.model) || models.get(step.model).task;
+  const what = !hasTask ? "What the model answers" : step.forward ? (partsOf(step.smiles).length > 1 ? "What these molecules give" : "What this molecule gives on its own") : step === root() ? "How to make the target" : "How to make this reactant";
   const number = numbers.get(step);
+  const canSteer = root()?.planned;
   const view = h(
     "section",
     { class: "step", "aria-labelledby": step.id },
     h("h3", { id: step.id, tabindex: -1, "data-name": step.id }, number ? `Step ${number}: ` : null, what, h("small", {}, ` as ${step.model} predicts`)),
+    canSteer && step !== root() ? h("button", { type: "button", class: "steer", "data-name": `buy ${step.id}`, click: () => steerBy("buy", step.smiles) }, "Buy this instead: plan again") : null,
     step.error ? h("p", { class: "error", role: "alert" }, step.error) : null,
     step.note && step !== root() ? h("p", { class: "note" }, step.note) : null,
     queried,
@@ -58,6 +63,7 @@ function answerView(step, answer, point, predictNext) {
       { class: "share" },
       h("b", {}, `${rank + 1}.  ${percent(answer.log_prob)}`),
       h("button", { type: "button", "data-name": `copy ${name}`, title: "Copy SMILES", click: (event) => copy(text, event.target) }, "Copy"),
+      root()?.planned && isChosen && answer.canonical ? h("button", { type: "button", "data-name": `forbid ${name}`, title: "Plan again without this step", click: () => steerBy("forbid", `${answer.canonical}>>${targetOf(step)}`) }, "Forbid") : null,
       h("button", { type: "button", "data-name": `choose ${name}`, "aria-pressed": String(isChosen), click: choose }, isChosen ? "In the route" : "Use in route"),
     ),
     h("div", { class: "track" }, h("i", { style: `width:${percent(answer.log_prob).replace(" ", "")}` })),
@@ -66,6 +72,7 @@ function answerView(step, answer, point, predictNext) {
       : h("div", { class: "molecules" }, ...answer.molecules.map((molecule, index) => moleculeView(molecule, drawings[index], `${name} ${index}`, () => predictNext(step, answer, molecule)))),
     answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${percent(answer.check)}`),
     answer.racemic?.length ? h("p", { class: "check" }, `Racemic or unspecified: ${answer.racemic.join(", ")}`) : null,
+    answer.turned?.length ? h("p", { class: "check" }, `Of another configuration than the product: ${answer.turned.join(", ")}`) : null,
     answer.gives ? h("p", { class: "check" }, `First answer instead: ${percent(answer.gives.log_prob)}`, h("code", {}, answer.gives.smiles)) : null,
     h("code", {}, text),
   );

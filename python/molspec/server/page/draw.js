@@ -1,6 +1,6 @@
 // Drawings by draw_worker.js, one at a time; it is ended if one takes too long.
 
-import { changed, partsOf } from "./work.js";
+import { changed, partsOf, targetOf } from "./work.js";
 
 /** Milliseconds for a drawing. OpenChemLib may lay out a cage of rings for minutes. */
 const LONGEST = 5000;
@@ -20,6 +20,9 @@ export const allDrawn = () => last;
 
 /** A molecule laid out, { idCode, coordinates } of OpenChemLib; undefined if it cannot be. */
 export const layout = async (smiles) => (await queued({ layout: smiles })).layout;
+
+/** SVG of a molecule whose bonds can be clicked; undefined if it cannot be drawn. */
+export const withBonds = async (smiles) => (await queued({ bonds: smiles })).bonds;
 
 /** Give the worker a task, keep its result, and show the page anew if others do not follow soon. */
 function queued(message, keep = () => {}) {
@@ -51,7 +54,7 @@ export const drawnAlone = (smiles) => drawing([smiles]).molecules?.[0] ?? "";
 
 /** SVG, or "", of the molecules of an answer, and of what was asked about, with the changes in colour. */
 export function drawn(step, answer) {
-  const [left, right] = (step.forward ? [step.smiles, answer.canonical] : [answer.canonical, step.smiles]).map(partsOf);
+  const [left, right] = (step.forward ? [targetOf(step), answer.canonical] : [answer.canonical, targetOf(step)]).map(partsOf);
   const { molecules: before, product } = drawing(left, right.length === 1 ? right[0] : null);
   const after = right.length === 1 ? [product] : drawing(right).molecules;
   const [asked, answered] = step.forward ? [before, after] : [after, before];

@@ -106,7 +106,18 @@ function alone(smiles) {
   }
 }
 
-function answerTo({ texts, product, layout }) {
+/** A drawing whose bonds can be clicked: data-bond has their atoms, by their places in the SMILES. */
+function withBonds(smiles) {
+  const molecule = read(smiles);
+  const places = molecule.toSVG(PAPER, PAPER, "x", OPTIONS).split("\n").filter((line) => /id="x:Bond/.test(line)).map((line) => {
+    const ends = [0, 1].map((end) => molecule.getBondAtom(end, Number(/x:Bond:(\d+)/.exec(line)[1]))).sort((one, other) => one - other);
+    return line.replace(/id=.*?class="event" /, `class="bond" tabindex="0" data-bond="${ends.join("-")}" `).replace(/stroke-width="8"/, 'stroke-width="14"').replace('opacity="0"', "");
+  });
+  return svg(molecule).replace(/<\/svg>\s*$/, `<g stroke="currentColor">${places.join("")}</g></svg>`);
+}
+
+function answerTo({ texts, product, layout, bonds }) {
+  if (bonds !== undefined) return { bonds: withBonds(bonds) };
   if (layout !== undefined) return { layout: Molecule.fromSmiles(layout).getIDCodeAndCoordinates() };
   try {
     return draw(texts, product);

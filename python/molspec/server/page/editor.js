@@ -3,6 +3,7 @@
 
 import { $, h, image } from "./dom.js";
 import { layout } from "./draw.js";
+import { partsOf } from "./work.js";
 
 /** OpenChemLib's tools stand in two columns, so many pixels apart. */
 const PIXELS = 21;
@@ -57,7 +58,7 @@ export async function loadEditor() {
   });
   const draw = async () => {
     const smiles = $("smiles").value.trim();
-    const found = await layout(smiles.replaceAll(">", "."));
+    const found = await layout(partsOf(smiles).join("."));
     if (found && smiles === $("smiles").value.trim()) editor.setMolecule(Molecule.fromIDCode(found.idCode, found.coordinates));
   };
   if ($("smiles").value) draw();

@@ -13,7 +13,8 @@ import { routeCard } from "./routes.js";
 import { opened, save } from "./save.js";
 import { overview } from "./scheme.js";
 import { call, loadModels, modelOf, models, Refused, server } from "./server.js";
-import { goWith, keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, takeBack, work } from "./work.js";
+import { drawBonds } from "./steer.js";
+import { goWith, keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, takeBack, targetOf, work } from "./work.js";
 
 let editor = null;
 
@@ -22,7 +23,7 @@ let editor = null;
 /** Ask for the answers of a step, which is shown meanwhile; then show them from their top. */
 async function ask(step) {
   try {
-    const { results } = await call("v1/predict", { model: step.model, queries: [step.smiles], n_best: step.count, keep_salts: $("salts").checked });
+    const { results } = await call("v1/predict", { model: step.model, queries: [step.smiles], n_best: step.count, keep_salts: $("salts").checked, deuterium_as_hydrogen: $("deuterium").checked });
     const [result] = results;
     step.error = result.error ?? (result.predictions.length ? "" : "No answer.");
     step.note = result.note ?? "";
@@ -60,10 +61,10 @@ function check(step) {
 async function checkNow(step) {
   const model = modelOf("product")?.name;
   const answers = (step.answers ?? []).filter((each) => each.canonical !== null && each.check === undefined);
-  if (!model || step.forward || step.note || !answers.length) return;
+  if (!model || step.forward || !answers.length) return;
   const asked = { model, queries: answers.map((each) => each.canonical) };
   const [scored, made] = await Promise.all([
-    call("v1/score", { ...asked, targets: answers.map(() => step.smiles) }),
+    call("v1/score", { ...asked, targets: answers.map(() => targetOf(step)) }),
     call("v1/predict", { ...asked, n_best: 1 }),
   ]);
   scored.results.forEach(({ predictions: [score] }, index) => {
@@ -124,6 +125,8 @@ function show() {
   $("route-title").textContent = many ? `${work.routes.length} routes` : "Route";
   $("undo").disabled = !work.past.length;
   $("note").textContent = route?.note ?? "";
+  $("ask-form").hidden = !route?.note.includes("the racemate");
+  $("ask-form").textContent = route && targetOf(route).includes("@") ? "Take it without the configuration?" : "Take the enantiomer that is drawn?";
   for (const id of ["save", "link"]) $(id).disabled = !route;
   $("tree").replaceChildren(...(route ? [stepView(route, new Map(found.map(({ step, number }) => [step, number])), predictNext)] : []));
   $("routes").replaceChildren(...(isRoute ? work.routes.map((each, index) => routeCard(each, index, each === route, () => choose(index))) : []));
@@ -147,7 +150,7 @@ function choose(index) {
 function begin() {
   endSearch();
   for (const id of ["form-error", "smiles-error"]) $(id).textContent = "";
-  $("ask-product").hidden = true;
+  $("ask-product").hidden = $("ask-hydrogen").hidden = true;
   $("form").classList.toggle("folded", work.routes.length > 0);
   show();
 }
@@ -157,6 +160,7 @@ function beginAnew() {
   Object.assign(work, { routes: [], shown: 0, past: [] });
   $("form").reset();
   if (modelOf("retro")) $("model").value = modelOf("retro").name;
+  $("steering").open = false;
   editor?.clear();
   say("");
   begin();
@@ -197,6 +201,7 @@ function wanted() {
   const smiles = $("smiles").value.trim();
   $("form-error").textContent = "";
   $("ask-product").hidden = true;
+  $("ask-hydrogen").hidden = true;
   $("smiles-error").textContent = smiles ? "" : "Draw a molecule, or paste its SMILES.";
   if (!smiles) $("smiles").focus();
   return smiles;
@@ -206,9 +211,8 @@ async function submit(event) {
   event.preventDefault();
   const button = $("form").querySelector("button.main");
   if (button.disabled) return; // a key submits too
-  const smiles = wanted();
   const count = Number($("count").value);
-  if (!smiles) return;
+  if (!wanted()) return;
   if (!Number.isInteger(count) || count < 1 || count > Number($("count").max)) {
     $("form-error").textContent = `Answers: a whole number from 1 to ${$("count").max}.`;
     $("count").focus();
@@ -218,6 +222,7 @@ async function submit(event) {
   try {
     if ($("key").value) sessionStorage.setItem("key", $("key").value);
     if (!models.size) await loadModels();
+    const smiles = $("smiles").value.trim();
     remember();
     const step = newStep(smiles, $("model").value, count);
     Object.assign(work, { routes: [step], shown: 0 });
@@ -226,7 +231,7 @@ async function submit(event) {
     if (step.error && !step.answers?.length && root() === step) refuse(step);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    $("form-error").textContent = error.message;
+    $("smiles-error").textContent = error.message;
   } finally {
     button.disabled = false;
   }
@@ -239,6 +244,7 @@ function refuse(step) {
   $("form").classList.remove("folded");
   $("smiles-error").textContent = step.error;
   $("ask-product").hidden = step.forward || !step.smiles.includes(".") || !modelOf("product");
+  $("ask-hydrogen").hidden = !step.error.includes("deuterium_as_hydrogen");
   ($("ask-product").hidden ? $("smiles") : $("ask-product")).focus();
 }
 
@@ -262,16 +268,26 @@ $("smiles").addEventListener("keydown", (event) => {
   event.preventDefault();
   $("form").requestSubmit();
 });
+$("ask-hydrogen").addEventListener("click", () => {
+  $("deuterium").checked = true;
+  $("form").requestSubmit();
+});
+$("ask-form").addEventListener("click", () => {
+  const { asked, smiles, planned } = root();
+  const drawn = (asked || smiles).split("|")[0].trim();
+  $("smiles").value = targetOf(root()).includes("@") ? drawn.replaceAll("@", "") : drawn;
+  if (planned) $("plan").click();
+  else $("form").requestSubmit();
+});
 let typed;
 $("smiles").addEventListener("input", () => {
   clearTimeout(typed);
-  typed = setTimeout(() => editor?.draw(), 300);
+  typed = setTimeout(() => { editor?.draw(); drawBonds(); }, 300);
   $("smiles").style.height = `${Math.max($("smiles").offsetHeight, $("smiles").scrollHeight + 2)}px`;
 });
 $("plan").addEventListener("click", () => {
   const smiles = wanted();
-  if (!smiles) return;
-  plan(smiles, async () => {
+  if (smiles) plan(smiles, async () => {
     begin();
     work.routes.forEach(complete);
     await allDrawn();

@@ -2,6 +2,7 @@
 
 import { $, say } from "./dom.js";
 import { modelOf, request, Refused } from "./server.js";
+import { steering } from "./steer.js";
 import { partsOf, remember, revive, work } from "./work.js";
 
 let search = null; // an AbortController
@@ -17,8 +18,10 @@ export async function plan(smiles, shown) {
   $("planning").hidden = false;
   $("form").classList.add("folded"); // so that a phone shows how far it is
   told.textContent = "The search is about to begin …";
+  const chosen = { keep_salts: $("salts").checked, deuterium_as_hydrogen: $("deuterium").checked, check: Boolean(modelOf("product")) };
+  const body = { smiles, ...Object.fromEntries(Object.entries(chosen).filter(([, value]) => value)), ...steering(smiles) };
   try {
-    const response = await request("v1/plan", { smiles }, stop.signal);
+    const response = await request("v1/plan", body, stop.signal);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let [text, found] = ["", {}];
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
@@ -57,24 +60,29 @@ function hold(found) {
   remember();
   const routes = whole ? found.routes : [found.attempt];
   Object.assign(work, { routes: routes.map((route) => revive(planned(route, found))), shown: 0 });
-  if (!whole) work.routes[0].note = `${none} This is the attempt that lacks least: ${found.missing.length === 1 ? "one molecule is" : `${found.missing.length} molecules are`} not in stock.`;
+  for (const each of work.routes) each.note = found.note ?? "";
+  if (!whole) work.routes[0].note = `${found.note ? `${found.note}. ` : ""}${none} This is the attempt that lacks least: ${found.missing.length === 1 ? "one molecule is" : `${found.missing.length} molecules are`} not in stock.`;
   say(whole ? `${routes.length} routes, ${looked}` : none);
   return true;
 }
 
 /** A route of the server as `plain` would write it. */
-function planned(route, { names, prices, bought, missing }) {
+function planned(route, found) {
+  const { target, names, prices, bought, missing } = found;
   const made = new Map();
   for (const { reaction, ...rest } of route.steps) {
     const [reactants, product] = reaction.split(">>");
-    made.set(product, { reactants, ...rest });
+    made.set(product, { ...rest, reactants });
   }
   const sale = (smiles) => (missing.includes(smiles) ? null : { name: names[smiles] ?? "", price: prices[smiles] ?? "", bought: bought[smiles] ?? "" });
   const stepOf = (smiles) => {
-    const { reactants, log_prob, racemic } = made.get(smiles);
+    const { reactants, log_prob, racemic, turned, check } = made.get(smiles);
     const molecules = partsOf(reactants).map((each) => (made.has(each) ? { smiles: each, sale: null, step: stepOf(each) } : { smiles: each, sale: sale(each), step: null }));
-    const answer = { smiles: reactants, canonical: reactants, log_prob, finished: true, racemic, chosen: true, molecules };
+    const gives = check?.answer ? { smiles: check.answer, log_prob: check.answer_log_prob } : undefined;
+    const checked = check?.log_prob == null ? {} : { check: check.log_prob, gives }; // the page scores others itself
+    const answer = { smiles: reactants, canonical: reactants, log_prob, finished: true, racemic, turned, ...checked, confirmed: check ? check.log_prob !== null : undefined, chosen: true, molecules };
     return { smiles, model: modelOf("retro").name, answers: [answer] };
   };
-  return { ...stepOf(route.steps.at(-1).reaction.split(">>")[1]), planned: true };
+  const others = (route.alternatives ?? []).map((each) => planned(each, found));
+  return { ...stepOf(route.steps.at(-1).reaction.split(">>")[1]), planned: true, others, asked: target };
 }

@@ -2,7 +2,8 @@
 
 import { h, image, percent } from "./dom.js";
 import { drawnAlone } from "./draw.js";
-import { partsOf, reactions } from "./work.js";
+import { steerBy } from "./steer.js";
+import { partsOf, reactions, revive, swap } from "./work.js";
 
 /** What a chemist compares of a route. Its leaves are the molecules that no step of it makes. */
 export function facts(route) {
@@ -16,9 +17,10 @@ export function facts(route) {
     logProb: found.reduce((sum, { answer }) => sum + answer.log_prob, 0),
     leaves: [...leaves.values()],
     racemic: [...new Set(found.flatMap(({ answer }) => answer.racemic ?? []))],
+    turned: [...new Set(found.flatMap(({ answer }) => answer.turned ?? []))],
     cost: cost([...leaves.values()]),
     checked: found.filter(({ answer }) => answer.check != null).length,
-    confirmed: found.filter(({ answer }) => answer.check != null && !answer.gives).length,
+    confirmed: found.filter(({ answer }) => answer.confirmed ?? (answer.check != null && !answer.gives)).length,
   };
 }
 
@@ -45,13 +47,24 @@ function cost(leaves) {
 export const offer = ({ name, price, bought }) => [name, price, bought && `bought as ${bought}`].filter(Boolean).join(", ");
 
 /** The facts of a route as a list of terms. */
-export function factsView(route) {
-  const { steps, row, logProb, leaves, racemic, cost: sum, checked, confirmed } = facts(route);
+export function factsView(route, canSteer = false) {
+  const { steps, row, logProb, leaves, racemic, turned, cost: sum, checked, confirmed } = facts(route);
   const term = (name, ...values) => [h("dt", {}, name), ...values.map((value) => h("dd", {}, value))];
   const buy = leaves.filter((each) => each.sale);
   const lacked = leaves.filter((each) => each.sale === null);
   const unknown = leaves.filter((each) => each.sale === undefined);
-  const item = (each) => h("li", {}, image(drawnAlone(each.smiles)), h("code", {}, each.smiles), each.sale && offer(each.sale) ? h("span", {}, offer(each.sale)) : null);
+  const steer = (each) => {
+    const [name, text] = each.sale ? ["avoid", "Do not buy"] : ["buy", "Count as bought"];
+    return canSteer && each.sale !== undefined ? h("button", { type: "button", class: "steer", "data-name": `${name} ${each.smiles}`, click: () => steerBy(name, each.smiles) }, text) : null;
+  };
+  const item = (each) => h("li", {}, image(drawnAlone(each.smiles)), h("code", {}, each.smiles), each.sale && offer(each.sale) ? h("span", {}, offer(each.sale)) : null, steer(each));
+  const alternative = (other, index) => {
+    const own = new Set(leaves.map((each) => each.smiles));
+    const differing = facts(revive(other)).leaves.filter((each) => !own.has(each.smiles));
+    const text = differing.map((each) => each.smiles).join(" + ");
+    const show = canSteer ? h("button", { type: "button", class: "steer", "data-name": `instead ${text}`, click: () => swap(route, index) }, "Show this way") : null;
+    return h("li", {}, h("code", {}, text), show);
+  };
   const list = (name, molecules, kind) => (molecules.length ? term(name, h("ul", { class: kind }, ...molecules.map(item))) : []);
   return h(
     "dl",
@@ -63,12 +76,14 @@ export function factsView(route) {
     ...list("Buy", buy, "buy"),
     ...list("Not in stock", lacked, "lacked"),
     ...list("Start from", unknown, "unknown"),
+    ...((route.others ?? []).length ? term("Or buy", h("ul", {}, ...route.others.map(alternative))) : []),
     ...list("Racemic or unspecified", racemic.map((smiles) => ({ smiles })), "lacked"),
+    ...list("Of another configuration than their product", turned.map((smiles) => ({ smiles })), "lacked"),
   );
 }
 
 /** A route of several, and a button that shows it. */
 export function routeCard(route, index, isShown, choose) {
   const attributes = { type: "button", "data-name": `route ${index}`, "aria-pressed": String(isShown), click: choose };
-  return h("article", { class: isShown ? "card shown" : "card" }, h("button", attributes, `Route ${index + 1}`), factsView(route));
+  return h("article", { class: isShown ? "card shown" : "card" }, h("button", attributes, `Route ${index + 1}`), factsView(route, route.planned));
 }

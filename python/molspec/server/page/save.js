@@ -58,7 +58,7 @@ function steps(route) {
   const row = ({ number, left, right, answer }) => h(
     "tr", {}, h("td", { class: "number" }, `${number}`), h("td", {}, h("code", {}, left)), h("td", {}, h("code", {}, right)),
     h("td", { class: "number" }, percent(answer.log_prob)), h("td", { class: "number" }, answer.check == null ? "" : percent(answer.check)),
-    h("td", {}, answer.racemic?.length ? `racemic or unspecified: ${answer.racemic.join(", ")}` : ""),
+    h("td", {}, [["racemic or unspecified", answer.racemic], ["of another configuration", answer.turned]].filter(([, each]) => each?.length).map(([name, each]) => `${name}: ${each.join(", ")}`).join("; ")),
   );
   const names = ["Step", "Reactants", "Product", "Probability", "Forward check", ""].map((name) => h("th", {}, name));
   return h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ...names)), h("tbody", {}, ...reactions(route).map(row))));

@@ -40,7 +40,7 @@ export async function loadModels() {
   $("model").replaceChildren(...served.models.map((model) => new Option(called(model), model.name)));
   $("model").value = models.has(before) ? before : (modelOf("retro") ?? served.models[0]).name;
   $("count").max = served.limits.n_best;
-  $("plan").hidden = !modelOf("retro"); // a server that lacks something else says so
+  $("plan").hidden = $("steering").hidden = !modelOf("retro"); // a server that lacks something else says so
   Object.assign(server, { sells: served.stock !== null, version: served.version });
 }
 

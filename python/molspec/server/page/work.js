@@ -1,7 +1,8 @@
 // What the page holds: routes, one of which is shown, and what was before, for undo.
 //
 // A route is its first step. A step is one molecule, or several, and the answers for it:
-// { smiles, model, forward, answers, chosen, error, note, planned }. An answer has its molecules,
+// { smiles, model, forward, answers, chosen, error, note, planned, asked, others }. asked: how a planned
+// target was spelt; others: planned routes of the same disconnections. An answer has its molecules,
 // { smiles, sale, step }, each of which may have a step of its own. The steps of chosen answers are
 // the route. sale: { name, price, bought } if it is for sale, null if not, undefined if nobody knows.
 
@@ -18,11 +19,13 @@ export const changed = () => listener();
 
 export const root = () => work.routes[work.shown] ?? null;
 export const chosenOf = (step) => step.answers?.[step.chosen];
-export const partsOf = (smiles) => smiles.split(/[.>]+/).filter(Boolean);
+/** What was decoded for a step's molecule, as the note says: of a salt a part, of a racemate a form. */
+export const targetOf = (step) => /^decoded as (\S+),/.exec(step.note)?.[1] ?? step.smiles;
+export const partsOf = (smiles) => smiles.split(" ")[0].split(/[.>]+/).filter(Boolean);
 
 export const newStep = (smiles, model, count) => ({
   id: `step-${++numbered}`, smiles, model, count, forward: models.get(model)?.task === "product",
-  answers: null, chosen: 0, open: true, error: "", note: "",
+  answers: null, chosen: 0, open: true, error: "", note: "", asked: "", others: [],
 });
 
 /** An answer of the server. */
@@ -31,13 +34,23 @@ export const newAnswer = (prediction) => ({
   molecules: partsOf(prediction.canonical ?? "").map((smiles) => ({ smiles, step: null })),
 });
 
+/** Show an alternative of a planned route in its place, and count the route as one of them. */
+export function swap(route, index) {
+  remember();
+  const { others, asked, note } = route;
+  const kept = others.filter((_, at) => at !== index);
+  const other = revive({ ...others[index], others: [...kept, plain({ ...route, others: [] })], asked, note });
+  work.routes[work.routes.indexOf(route)] = other;
+  changed();
+}
+
 /** The reactions of a route, { step, answer, left, right, number }, in the order of the laboratory. */
 export function reactions(step) {
   const found = [];
   const add = (each) => {
     const answer = chosenOf(each);
     if (!answer?.canonical) return;
-    const [left, right] = each.forward ? [each.smiles, answer.canonical] : [answer.canonical, each.smiles];
+    const [left, right] = each.forward ? [targetOf(each), answer.canonical] : [answer.canonical, targetOf(each)];
     const own = { step: each, answer, left, right };
     if (each.forward) found.push(own);
     for (const molecule of answer.molecules) if (molecule.step) add(molecule.step);
@@ -56,9 +69,9 @@ export function reactions(step) {
 
 /** A step without what belongs to this page alone. */
 export function plain(step) {
-  const { smiles, model, count, forward, open, error, note, planned } = step;
+  const { smiles, model, count, forward, open, error, note, planned, asked, others } = step;
   return {
-    smiles, model, count, forward, open, error, note, planned,
+    smiles, model, count, forward, open, error, note, planned, asked, others,
     answers: step.answers?.map((answer, rank) => ({
       ...answer,
       chosen: rank === step.chosen,
@@ -73,7 +86,7 @@ export function revive(saved) {
   is(saved.smiles, "string");
   is(saved.model, "string");
   const step = newStep(saved.smiles, saved.model, saved.count ?? Number($("count").value));
-  Object.assign(step, { forward: Boolean(saved.forward), error: saved.error ?? "", note: saved.note ?? "", open: Boolean(saved.open), planned: Boolean(saved.planned) });
+  Object.assign(step, { forward: Boolean(saved.forward), error: saved.error ?? "", note: saved.note ?? "", open: Boolean(saved.open), planned: Boolean(saved.planned), asked: saved.asked ?? "", others: (saved.others ?? []).map((each) => plain(revive(each))) });
   step.chosen = Math.max(0, (saved.answers ?? []).findIndex((answer) => answer.chosen));
   step.answers = saved.answers?.map(({ chosen, ...answer }) => {
     is(answer.log_prob, "number");
@@ -131,10 +144,12 @@ export function goWith({ state }) {
   }
 }
 
-const FIELDS = { smiles: "value", model: "value", count: "value", salts: "checked" };
+const FIELDS = { smiles: "value", model: "value", count: "value", salts: "checked", deuterium: "checked" };
+const steered = () => [...document.querySelectorAll("[data-plan]")];
 
 export function keep() {
   const form = Object.fromEntries(Object.entries(FIELDS).map(([id, property]) => [id, $(id)[property]]));
+  form.steered = steered().map((each) => [each.value, each.checked]);
   const text = JSON.stringify({ form, past: work.past, ...written() });
   try {
     sessionStorage.setItem("work", text); // of this tab
@@ -153,6 +168,7 @@ export function restore() {
     return;
   }
   if (!kept) return;
-  for (const [id, property] of Object.entries(FIELDS)) if (id !== "model" || models.has(kept.form.model)) $(id)[property] = kept.form[id];
+  for (const [id, property] of Object.entries(FIELDS)) if (id !== "model" || models.has(kept.form.model)) $(id)[property] = kept.form[id] ?? "";
+  steered().forEach((each, index) => ([each.value, each.checked] = kept.form.steered?.[index] ?? ["", false]));
   work.past = kept.past;
 }
