@@ -251,7 +251,7 @@ def test_the_page_works_behind_a_proxy_that_strips_a_prefix(served: Service) -> 
             found = {each: await status(client, page.url.join(each)) for each in calls}
             assert found.pop("v1/models") == 200
             assert set(found.values()) == {405}  # they are posted to
-            assert len(found) == 4
+            assert len(found) == 5
 
     asyncio.run(check())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rdkit.Chem import MolFromSmiles, MolToMolBlock
 
 from molspec.planners.stock import Stock
 from molspec.prediction.model import load
@@ -170,20 +171,30 @@ def test_a_drawn_molecule_is_submitted_by_keyboard(page: Any) -> None:
     page.wait_for_selector(".step")
 
 
-def test_a_racemate_and_deuterium_are_asked_about(page: Any) -> None:
-    drawn = "C[C@H](O)C(=O)Nc1ccccc1"
-    page.fill("#smiles", f"{drawn} |&1:1|")
+def test_what_chemists_paste_is_read(page: Any) -> None:
+    acid = "C[C@H](O)C(=O)Nc1ccccc1"
+    pasted = {
+        "InChI=1S/C8H9NO/c1-7(10)9-8-5-3-2-4-6-8/h2-6H,1H3,(H,9,10)": "CC(=O)Nc1ccccc1",
+        "CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1": "CC(=O)Nc1ccccc1",
+        "\n\n" + MolToMolBlock(MolFromSmiles("CCO")): "CCO",
+    }
+    for text, smiles in pasted.items():
+        page.fill("#smiles", text)
+        page.click("button.main")
+        page.locator(".step .query code", has_text=smiles).wait_for()
+        assert page.input_value("#smiles") == smiles
+    page.fill("#smiles", f"{acid} |&1:1|")
     page.click("button.main")
     page.get_by_text("which stands for the racemate").wait_for()
     page.click("#ask-form")
-    page.locator(".query code", has_text=drawn).wait_for()
+    page.locator(".query code", has_text=acid).wait_for()
     page.fill("#smiles", "[2H]C([2H])([2H])Oc1ccccc1")
     page.click("button.main")
     page.locator("#smiles-error", has_text="deuterium_as_hydrogen").wait_for()
     page.click("#ask-hydrogen")
     page.get_by_text("with hydrogen for deuterium").wait_for()
     page.go_back()
-    page.locator(".query code", has_text=drawn).wait_for()
+    page.locator(".query code", has_text=acid).wait_for()
 
 
 def test_errors_appear_at_their_fields(page: Any) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from rdkit import rdBase
+from rdkit.Chem import MolFromSmiles, MolToInchi
 
 import molspec
 from molspec.files import open_source
 from molspec.files.sdf import read_records
 from molspec.text import InvalidSmilesError, canonical_query, canonicalise, rxn, too_large
+from molspec.text.bounds import inchi_too_large
+from molspec.text.molecules import read_inchi
 from molspec.text.salts import main_component
 from tests import tiny
 from tests.refusals import refused
@@ -111,6 +114,16 @@ def test_a_structure_of_a_file_is_bounded_by_what_it_says() -> None:
         assert [*rxn.read_rxn(iter(["$RXN V3000\n", *lines]))] == [("", "")]
 
 
+def test_inchi_with_many_rings_or_other_layers_is_refused() -> None:
+    hoop = MolToInchi(MolFromSmiles(para_phenylenes(10)))
+    assert read_inchi(hoop) is not None
+    joined = hoop.replace("/c1-2-", "/c1-2-1-2-1-2-1-2-1-")
+    assert "InChI of 4,000 atoms" in str(inchi_too_large("InChI=1S/2C1000H2002.5C400H802"))
+    for text in (joined, hoop.replace("=1S/", "=1/"), f"{hoop}/f/h1H", f"{hoop}/{'c' * 40_000}"):
+        assert inchi_too_large(text)
+        assert read_inchi(text) is None
+
+
 def test_rdkit_is_given_text_in_few_places() -> None:
     found = set()
     for path in Path(molspec.__file__).parent.rglob("*.py"):
@@ -121,4 +134,5 @@ def test_rdkit_is_given_text_in_few_places() -> None:
     assert found == {
         *(("bounds", "MolFromSmiles"), ("molecules", "MolFromSmiles"), ("sdf", "SDMolSupplier")),
         *(("smiles", "AtomFromSmiles"), ("variation", "MolFromSmiles")),  # of its own groups
+        ("molecules", "MolFromInchi"),
     }

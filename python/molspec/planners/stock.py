@@ -169,10 +169,10 @@ def _keys(smiles: str, match: Match) -> tuple[str, ...]:
             return (smiles,)
         if match == "tautomer":
             return (write_smiles(canonical_tautomer(molecule)),)
-        key = str(Chem.MolToInchiKey(molecule))  # type: ignore[no-untyped-call]
+        key = str(Chem.MolToInchiKey(molecule))
         if match == "inchikey" or not key:
             return (key or smiles,)
-        plain = str(Chem.MolToInchiKey(molecule, options="-SNon"))  # type: ignore[no-untyped-call]
+        plain = str(Chem.MolToInchiKey(molecule, options="-SNon"))
         may_differ = _NO_ISOTOPES in plain and len(Chem.FindPotentialStereo(molecule)) > 0
     return (key, plain, _skeleton(plain)) if may_differ else (key, plain)
 

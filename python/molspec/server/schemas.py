@@ -127,6 +127,13 @@ class StockBody(_Strict):
     smiles: Annotated[list[Annotated[str, Field(max_length=1000)]], FailFast(), Field(min_length=1)]
 
 
+class ReadBody(_Strict):
+    """What was pasted: standard InChI, a molfile, RXN or a reaction; else it is as it is."""
+
+    text: Annotated[str, Field(min_length=1, max_length=100_000)]
+    task: Annotated[Task | None, Field(description="Decides the side of a reaction.")] = None
+
+
 class Offer(BaseModel):
     """What is bought for a molecule."""
 

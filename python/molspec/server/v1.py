@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from molspec import __version__
 from molspec.files import FORMATS, Answer, OutputContext, Query
+from molspec.files.pasted import read_pasted
 from molspec.prediction.options import OPTION_NAMES
 from molspec.server.pending import Answered, Targets, WithdrawnError
 from molspec.server.schemas import (
@@ -17,6 +18,7 @@ from molspec.server.schemas import (
     Models,
     Offer,
     PredictBody,
+    ReadBody,
     ScoreBody,
     StockBody,
 )
@@ -93,6 +95,13 @@ def make_router(service: Service) -> APIRouter:
             plans=service.plans,
             limits=asdict(service.limits),
         )
+
+    @router.post("/read")
+    async def read(body: ReadBody) -> dict[str, str]:
+        """Read what was pasted, as SMILES."""
+        with refusing("body"):
+            (smiles,) = await service.early(lambda text: read_pasted(text, body.task), [body.text])
+        return {"smiles": smiles}
 
     @router.post("/stock", responses={404: {"description": "The server has no stock."}})
     async def stock(body: StockBody) -> dict[str, list[Offer | None]]:

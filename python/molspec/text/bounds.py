@@ -28,6 +28,11 @@ _FEW, _MOST = 15, 150
 _MOST_SHORTEST, _MOST_BESIDE = 50_000, 1_000_000
 #: Unknown atoms of a text with aromatic ones: RDKit reads twelve in a tenth of a second.
 _MOST_UNKNOWN = 12
+#: Standard InChI, whose other layers let the library of 2026 end the process; its layer of bonds.
+_INCHI = re.compile(r"InChI=1S/[\w.]+(/[chqpbtmsi][^/]*)*", re.ASCII)
+#: Atoms of InChI but hydrogen, whose tautomers RDKit lists in seconds.
+_MOST_INCHI = 80
+_CONNECTIONS = re.compile(r"/c([^/]*)")
 _CLOSURES = re.compile(r"\[[^\[\]]*\]|%\d\d|%\(\d+\)|\d")
 
 
@@ -75,6 +80,25 @@ def block_too_large(block: str) -> str | None:
     """The same of a file's structure or reaction, by the numbers that it says; see `too_large`."""
     counts = _COUNTS.findall(_CONTINUED.sub("", block))
     return _too_many(*(sum(int(each[at][:9]) for each in counts) for at in (0, 1)))
+
+
+def inchi_too_large(text: str) -> str | None:
+    """The same of standard InChI, whose rings RDKit looks for at once; any other is refused."""
+    if len(text) > _LONGEST or not _INCHI.fullmatch(text):
+        return "not standard InChI"
+    atoms = 0
+    for part in text.split("/")[1].split("."):
+        count = re.match(r"\d*", part)
+        found = re.findall(r"([A-Z][a-z]?)(\d{0,9})", part)
+        own = sum(int(number or 1) for element, number in found if element != "H")
+        atoms += own * int((count and count[0][:9]) or 1)
+    if atoms > _MOST_INCHI:
+        return f"InChI of {atoms:,} atoms, more than {_MOST_INCHI}"
+    for part in ";".join(_CONNECTIONS.findall(text)).split(";"):
+        places = re.findall(r"\d+(?![\d*])", part)  # not the number of equal parts
+        if (rings := len(places) - len({*places})) > _FEW:
+            return f"{rings} rings in InChI, more than {_FEW}"
+    return None
 
 
 def molecule_too_large(molecule: Chem.Mol) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
-from molspec.text.bounds import too_large
+from molspec.text.bounds import inchi_too_large, too_large
 
 #: Atomic numbers of elements that are not metals to RDKit; 0 is any atom.
 _NONMETALS = {0, 1, 2, *range(5, 11), *range(14, 19), *range(33, 37), *range(52, 55), 85, 86}
@@ -48,6 +48,18 @@ def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
         if most is not None and atom.GetTotalValence() > most:
             return None
     return molecule
+
+
+def read_inchi(text: str) -> Chem.Mol | None:
+    """The molecule of standard InChI; None if there is none, or if it is too large for RDKit.
+
+    InChI does not say where mobile hydrogens are: as in RDKit's canonical tautomer, if it has this
+    InChI too.
+    """
+    if inchi_too_large(text) or (molecule := Chem.MolFromInchi(text)) is None:
+        return None
+    tautomer: Chem.Mol = canonical_tautomer(molecule)
+    return tautomer if Chem.MolToInchi(tautomer) == text else molecule
 
 
 @lru_cache(1)

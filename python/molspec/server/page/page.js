@@ -207,6 +207,16 @@ function wanted() {
   return smiles;
 }
 
+/** What was pasted as SMILES: InChI, a molfile, a reaction, of which the task reads one side. */
+async function understood() {
+  const text = $("smiles").value;
+  if (!/^InChI=|[\n>]/.test(text.trim())) return text.trim();
+  const { smiles } = await call("v1/read", { text, task: models.get($("model").value)?.task ?? null });
+  $("smiles").value = smiles;
+  editor?.draw();
+  return smiles;
+}
+
 async function submit(event) {
   event.preventDefault();
   const button = $("form").querySelector("button.main");
@@ -222,7 +232,7 @@ async function submit(event) {
   try {
     if ($("key").value) sessionStorage.setItem("key", $("key").value);
     if (!models.size) await loadModels();
-    const smiles = $("smiles").value.trim();
+    const smiles = await understood();
     remember();
     const step = newStep(smiles, $("model").value, count);
     Object.assign(work, { routes: [step], shown: 0 });
@@ -285,8 +295,9 @@ $("smiles").addEventListener("input", () => {
   typed = setTimeout(() => { editor?.draw(); drawBonds(); }, 300);
   $("smiles").style.height = `${Math.max($("smiles").offsetHeight, $("smiles").scrollHeight + 2)}px`;
 });
-$("plan").addEventListener("click", () => {
-  const smiles = wanted();
+$("plan").addEventListener("click", async () => {
+  if (!wanted()) return;
+  const smiles = await understood().catch((error) => { $("smiles-error").textContent = error.message; });
   if (smiles) plan(smiles, async () => {
     begin();
     work.routes.forEach(complete);
