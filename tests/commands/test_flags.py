@@ -77,7 +77,7 @@ def test_a_new_option_appears_everywhere(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "How it shines." in CliRunner().invoke(app, ["--help"]).stdout
 
     monkeypatch.setattr(schemas, "PredictOptions", extended)
-    body = create_model("Body", **schemas._option_fields())
+    body = create_model("Body", **schemas.option_fields(schemas.PredictOptions))
     properties = body.model_json_schema()["properties"]
     assert properties["glow"]["description"] == "How it shines."
     assert not {"lamp", "batch_size"} & set(properties)  # only some may be set from elsewhere

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from molspec.common.console import quoted
 from molspec.common.fields import check_fields, choices, hints
 from molspec.drafting import HeadsDraft, LookAhead, SpecDraft, TreeDraft, WindowDrafts
 from molspec.model.spec import HeadsSpec, ModelSpec
@@ -69,7 +70,7 @@ def test_a_setting_refuses_wrong_values_and_takes_right_ones(
     for value in wrong:
         with pytest.raises(ValueError, match=": expected ") as refused:
             replace(settings, **{each.name: value})
-        assert str(refused.value).startswith(f"{each.name} is {value!r}: expected "), value
+        assert str(refused.value).startswith(f"{each.name} is {quoted(value)}: expected "), value
     for value in right:
         taken = copy(settings)  # combinations are checked after the values
         object.__setattr__(taken, each.name, value)

@@ -138,7 +138,7 @@ class OddError(RuntimeError):
 @pytest.mark.parametrize(
     ("error", "told"), [(OddError(), "OddError"), (KeyError("a"), "KeyError: 'a'")]
 )
-@pytest.mark.parametrize("step", ["_spelt", "of", "_listed", "check_text", "Result"])
+@pytest.mark.parametrize("step", ["_spelt", "of", "_listed", "_rooted", "Result"])
 def test_an_exception_at_any_step_ends_its_request_alone(
     model: Model, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception, told: str
 ) -> None:
@@ -146,7 +146,7 @@ def test_an_exception_at_any_step_ends_its_request_alone(
     requests = [(query, options) for query in tiny.QUERIES for options in OPTIONS]
     expected = [predicted(model, (*request, None)) for request in requests]
     bad, target = PredictOptions(n_best=9, drop_invalid=True, drafter="tree", max_length=9), None
-    if step == "check_text":
+    if step == "_rooted":
         bad, target = PredictOptions(), "CCCN"
     owner = decoder_module._Strategies if step == "of" else decoder_module
     made, config = getattr(owner, step), model.decode_config(bad)

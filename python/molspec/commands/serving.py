@@ -108,16 +108,18 @@ def serve_command(
         access_log=access_log,
         stock=stock.arguments(),
     )
-    tell = partial(_print_address, [name for name, _ in settings.models])
-    stock.tell()
+    names = [name for name, _ in settings.models]
     with listen(access.host, access.port) as taken:
         if processes == 1:
-            serve(settings, taken, tell)
+            serve(settings, taken, partial(_tell, names, stock))
         else:
-            run_many(settings, taken, processes, tell)
+            stock.tell()  # once, where each process tells its address
+            run_many(settings, taken, processes, partial(_tell, names, None))
 
 
-def _print_address(models: list[str], url: str) -> None:
+def _tell(models: list[str], stock: StockFlags | None, url: str) -> None:
+    if stock is not None:
+        stock.tell()
     print_err(f"serving {', '.join(models)} at {url}")
 
 

@@ -12,7 +12,6 @@ from molspec.common.console import quoted
 from molspec.common.fields import check_fields, http_setting
 from molspec.common.workers import DIED
 from molspec.files import Query
-from molspec.text import canonicalise
 
 #: What becomes of targets.
 OUTCOMES = ("solved", "in stock", "not solved")
@@ -225,12 +224,14 @@ def listed(text: str, name: str = "text", sides: int = 1) -> frozenset[str]:
 
     Raises ValueError, naming the option.
     """
+    from molspec.text import canonicalise  # imports RDKit, which flags alone do not need
+
     found = set()
     for each in filter(None, map(str.strip, text.split(","))):
         parts = [canonicalise(side) for side in each.split(">>")]
         if len(parts) != sides or None in parts:
             expected = "SMILES" if sides == 1 else "a step, as CC(=O)Cl.CN>>CNC(C)=O"
-            raise ValueError(f"{name} is {each!r}: expected {expected}")
+            raise ValueError(f"{name} is {quoted(each)}: expected {expected}")
         found.add(">>".join(map(str, parts)))
     return frozenset(found)
 
