@@ -51,7 +51,8 @@ def quoted(text: object) -> str:
     shown = repr(text)
     if len(shown) <= _QUOTED:
         return shown
-    return f"{shown[:_QUOTED]}...{shown[0]} of {len(shown) - 2:,} characters"
+    end, count = (shown[0], len(text)) if isinstance(text, str) else ("", len(shown))
+    return f"{shown[:_QUOTED]}...{end} of {count:,} characters"
 
 
 def lacks_memory(error: Exception) -> bool:
