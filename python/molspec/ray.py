@@ -204,8 +204,8 @@ def predict(
 
     Raises ValueError if device is "auto".
     """
-    given = {"device": device, "threads": threads, **settings}
-    return _mapped(table, Predictor, (model,), given, workers, block_rows)
+    given = {"model": model, "device": device, "threads": threads, **settings}
+    return _mapped(table, Predictor, given, workers, block_rows)
 
 
 def plan(
@@ -222,14 +222,13 @@ def plan(
 
     Raises ValueError if device is "auto".
     """
-    given = {"device": device, "threads": threads, **settings}
-    return _mapped(table, RoutePlanner, (model,), given, workers, block_rows)
+    given = {"model": model, "device": device, "threads": threads, **settings}
+    return _mapped(table, RoutePlanner, given, workers, block_rows)
 
 
 def _mapped(
     table: ray.data.Dataset,
     worker: type[Any],
-    arguments: tuple[Any, ...],
     settings: dict[str, Any],
     workers: int,
     block_rows: int,
@@ -241,7 +240,6 @@ def _mapped(
     blocks = table.repartition(target_num_rows_per_block=block_rows)
     return blocks.map_batches(
         worker,
-        fn_constructor_args=arguments,
         fn_constructor_kwargs=settings,
         batch_size=None,
         batch_format="pyarrow",

@@ -47,14 +47,9 @@ class Table:
         return self
 
     def map_batches(
-        self,
-        kind: Any,
-        *,
-        fn_constructor_args: Sequence[Any],
-        fn_constructor_kwargs: Mapping[str, Any],
-        **_: Any,
+        self, kind: Any, *, fn_constructor_kwargs: Mapping[str, Any], **_: Any
     ) -> Table:
-        answered: Table = kind(*fn_constructor_args, **fn_constructor_kwargs)(self)
+        answered: Table = kind(**fn_constructor_kwargs)(self)
         return answered
 
     def write_parquet(self, folder: str, *, mode: str) -> None:

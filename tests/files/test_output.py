@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from molspec.common import journal
-from molspec.files import FORMATS, Answer, Query, ResultFile, check_apart, output
+from molspec.files import FORMATS, Answer, Query, ResultFile, check_apart
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
 from tests.refusals import refused
 
@@ -67,7 +67,6 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
         return replace(self, target)
 
     monkeypatch.setattr(journal, "write_whole", write_or_die)
-    monkeypatch.setattr(output, "write_whole", write_or_die)
     monkeypatch.setattr(Path, "replace", replace_or_die)
 
 

@@ -29,15 +29,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from molspec.checkpoints import files
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import (
-    check_format,
-    load_parts,
-    load_weights,
-    read_object,
-    weight_files,
-    write_object,
-)
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
@@ -60,7 +53,7 @@ _FLAGS = ("canonical_queries", "aligned")
 
 def recognises(path: Path) -> bool:
     """Whether `path` is a folder of this format."""
-    return (path / _CONFIG).is_file() and bool(weight_files(path, _WEIGHTS))
+    return (path / _CONFIG).is_file() and bool(files.weight_files(path, _WEIGHTS))
 
 
 def read(path: Path) -> Checkpoint:
@@ -68,12 +61,14 @@ def read(path: Path) -> Checkpoint:
     config = _read_config(path / _CONFIG)
     ngram, card, heads = path / _NGRAM, path / _CARD, path / _HEADS
     is_own = card.is_file() and card.resolve().parent == (path / _CONFIG).resolve().parent
-    vocabulary = read_object(path / _VOCABULARY)
+    vocabulary = files.read_object(path / _VOCABULARY)
     kind = PieceVocabulary if "tokenizer" in vocabulary else Vocabulary
     checkpoint = Checkpoint(
         spec=ModelSpec.from_json(config["spec"]),
         vocabulary=kind.from_json(vocabulary),
-        weights=load_parts(weight_files(path, _WEIGHTS) or [path / _WEIGHTS], load_weights),
+        weights=files.load_parts(
+            files.weight_files(path, _WEIGHTS) or [path / _WEIGHTS], files.load_weights
+        ),
         ngram=ngram.read_bytes() if ngram.exists() else None,
         # The card is for people: a wrong byte in it does not make the model unusable.
         card=card.read_text(encoding="utf-8", errors="replace") if is_own else None,
@@ -97,7 +92,7 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
             metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
         if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
             raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
-        weights = load_weights(path)
+        weights = files.load_weights(path)
         spec = HeadsSpec(**metadata["spec"])
     except (SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path.name} is damaged: {error}") from error
@@ -108,7 +103,7 @@ def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
 def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
     """Read a nested folder. Raises CheckpointError, naming both, for one of another model."""
     try:
-        described = read_object(path / _DRAFTER)
+        described = files.read_object(path / _DRAFTER)
         stored = read(path)
         drafter = SpecDrafterWeights(described.get("k", 0), stored.spec, stored.weights)
     except (ValueError, KeyError, TypeError) as error:
@@ -132,8 +127,8 @@ def _check_model(path: Path, what: str, described: Mapping[str, Any], of: Checkp
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    config = read_object(path)
-    check_format(path.name, config, "molspec", VERSION)
+    config = files.read_object(path)
+    files.check_format(path.name, config, "molspec", VERSION)
     if not isinstance(config.get("spec"), dict):
         raise CheckpointError(f"{path.name} has no spec")
     if unknown := config.keys() - _KNOWN:
@@ -224,10 +219,10 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         **({"runs_in": dict(checkpoint.runs_in)} if checkpoint.runs_in else {}),
         _FINGERPRINT: checkpoint.fingerprint(with_drafters=False),
     }
-    write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
+    files.write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     weights = {name: each.contiguous().clone() for name, each in checkpoint.weights.items()}
     (folder / _WEIGHTS).write_bytes(save(weights))  # save_file would make it unreadable to others
-    write_object(folder / _CONFIG, config)
+    files.write_object(folder / _CONFIG, config)
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.heads is not None:
@@ -249,4 +244,4 @@ def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, fol
     folder.mkdir()
     _write_files(checkpoint.drafting(drafter), folder)
     own = checkpoint.fingerprint(with_drafters=False)
-    write_object(folder / _DRAFTER, {"k": drafter.k, "model": own})
+    files.write_object(folder / _DRAFTER, {"k": drafter.k, "model": own})

@@ -7,13 +7,7 @@ from typing import NoReturn
 
 import click
 
-from molspec.common.console import (
-    UsageError,
-    occupy_standard_streams,
-    one_line_errors,
-    print_err,
-    print_out,
-)
+from molspec.common import console
 
 #: The module of each command, by the question that it answers; in the order of `molspec --help`.
 _QUESTIONS = {
@@ -60,7 +54,7 @@ class _Program(click.Group):
         if cmd_name not in _MODULES:
             similar = get_close_matches(cmd_name, _MODULES, n=1)
             hint = f"; did you mean {similar[0]}?" if similar else ": see molspec --help"
-            raise UsageError(f"there is no command {cmd_name!r}{hint}")
+            raise console.UsageError(f"there is no command {cmd_name!r}{hint}")
         module = import_module(f"molspec.commands.{_MODULES[cmd_name]}")
         found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
@@ -79,8 +73,8 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     if is_wanted:
         from molspec import __version__
 
-        with one_line_errors():
-            print_out(f"molspec {__version__}")
+        with console.one_line_errors():
+            console.print_out(f"molspec {__version__}")
         context.exit()
 
 
@@ -101,19 +95,19 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
 def app(context: click.Context) -> None:
     """Run SMILES-to-SMILES transformers: fast, and exact to the bit."""
     if context.invoked_subcommand is None:
-        with one_line_errors():
-            print_out(context.get_help())
+        with console.one_line_errors():
+            console.print_out(context.get_help())
 
 
 def main() -> NoReturn:
     """Run the command line and end the process with its status."""
-    occupy_standard_streams()
+    console.occupy_standard_streams()
     try:
-        with one_line_errors():
+        with console.one_line_errors():
             status = app(prog_name="molspec", standalone_mode=False)
     except click.Abort:
         status = 130
     except click.ClickException as error:
-        print_err(error.format_message())
+        console.print_err(error.format_message())
         status = 2
     sys.exit(status)

@@ -86,7 +86,7 @@ def plan_parquet_command(
         "plan-parquet", source, output, workers, block_rows, model
     )
     for_sale = read_stock(**stock.arguments())
-    forward = None if search.check is None else _loaded(replace(model, model_name=search.check))[0]
+    forward = None if search.check is None else _on_cpu(replace(model, model_name=search.check))[0]
     planner_of(loaded, for_sale, limits, search.n_best, search.algorithm, forward)
     table = distributed.read(source)
     column, added = queries.get("column"), distributed.plan_columns()
@@ -108,12 +108,12 @@ def _begin(
         raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
     distributed = _ray(name, workers * model.threads)
     began = perf_counter()
-    loaded, dtype = _loaded(model)
+    loaded, dtype = _on_cpu(model)
     how = {"device": model.device, "dtype": dtype, "threads": model.threads}
     return distributed, loaded, {**how, "workers": workers, "block_rows": block_rows}, began
 
 
-def _loaded(flags: ModelFlags) -> tuple[Model, str | None]:
+def _on_cpu(flags: ModelFlags) -> tuple[Model, str | None]:
     """The model on the CPU, and the dtype of workers.
 
     So errors appear here, and not once for every worker; only workers need a GPU.

@@ -8,24 +8,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from molspec.commands import jobs
+from molspec.commands import flags, jobs
 from molspec.commands.command import command
-from molspec.commands.flags import (
-    DEUTERIUM,
-    PROCESSES,
-    QUERY_COLUMN,
-    TABLES,
-    TARGET_COLUMN,
-    ModelFlags,
-)
-from molspec.common.console import (
-    UsageError,
-    check_standard_output,
-    counted,
-    print_err,
-    print_out,
-    resumable,
-)
+from molspec.common import console
 from molspec.common.fields import setting
 from molspec.prediction.options import PredictOptions
 
@@ -39,9 +24,9 @@ _REASONS = 3
 
 @command
 def evaluate_command(
-    tables: list[Path] = TABLES,
-    query_column: str | None = QUERY_COLUMN,
-    target_column: str | None = TARGET_COLUMN,
+    tables: list[Path] = flags.TABLES,
+    query_column: str | None = flags.QUERY_COLUMN,
+    target_column: str | None = flags.TARGET_COLUMN,
     group_column: str | None = setting(
         None,
         "Report the accuracy for each value of this column too.",
@@ -58,14 +43,14 @@ def evaluate_command(
     summary_format: Literal["text", "json"] = setting(
         "text", "Format of the summary.", flags=("--format",)
     ),
-    deuterium_as_hydrogen: bool = DEUTERIUM,
-    processes: str = PROCESSES,
+    deuterium_as_hydrogen: bool = flags.DEUTERIUM,
+    processes: str = flags.PROCESSES,
     *,
-    model: ModelFlags,
+    model: flags.ModelFlags,
     options: PredictOptions,
 ) -> int:
     """Measure accuracy and cost on queries with targets."""
-    check_standard_output()  # before hours of work
+    console.check_standard_output()  # before hours of work
     from molspec.evaluation import Evaluation, PairTable, Settings
 
     count = jobs.process_count(processes)
@@ -74,12 +59,12 @@ def evaluate_command(
     config = loaded.decode_config(options)
     settings = Settings(table, model.model_name, config, offset, deuterium_as_hydrogen)
     evaluation = Evaluation(settings, output, limit)
-    with nullcontext() if output is None else resumable():
+    with nullcontext() if output is None else console.resumable():
         records = jobs.hinted(evaluation.run(loaded, count), loaded, count)
         _work_off(records, evaluation.summary, limit)
     _show_summary(evaluation, as_json=summary_format == "json")
     if deuterium_as_hydrogen and loaded.lacks_deuterium and evaluation.labelled:
-        print_err(
+        console.print_err(
             f"{evaluation.labelled} of {evaluation.summary.queries} queries have deuterium, read "
             "as hydrogen: their targets are compared as they are"
         )
@@ -94,10 +79,10 @@ def _work_off(records: Iterable[Record], summary: Summary, limit: int | None) ->
         found = summary.accuracy(1)
         return "" if found is None else f"top-1 {100 * found:.1f} %"
 
-    for _ in counted(records, "queries", lambda: limit, summary.queries, accuracy):
+    for _ in console.counted(records, "queries", lambda: limit, summary.queries, accuracy):
         pass
     if summary.queries == 0:
-        raise UsageError("there are no such rows in TABLE")
+        raise console.UsageError("there are no such rows in TABLE")
 
 
 def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
@@ -109,21 +94,21 @@ def _show_summary(evaluation: Evaluation, as_json: bool) -> None:
         values = {"settings": settings, **summary.to_json()}
         if groups:
             values["groups"] = {group: part.to_json() for group, part in groups.items()}
-        print_out(json.dumps(values, indent=1))
+        console.print_out(json.dumps(values, indent=1))
     else:
-        print_out(report(settings, summary, groups))
+        console.print_out(report(settings, summary, groups))
     for error, count in summary.errors.most_common(_REASONS):
-        print_err(f"{count} of {summary.queries} queries failed: {error}")
+        console.print_err(f"{count} of {summary.queries} queries failed: {error}")
     if (others := len(summary.errors) - _REASONS) > 0:
-        print_err(f"{others} other reasons; --output or --format json has them all")
+        console.print_err(f"{others} other reasons; --output or --format json has them all")
     if evaluation.repeats:
-        print_err(
+        console.print_err(
             f"{evaluation.repeats} of {summary.queries} rows repeat a reaction before them, in any "
             "spelling: each counts as a query, so the true intervals are wider; give one row for "
             "each, and --augmentations for its spellings"
         )
     if summary.excluded:
-        print_err(
+        console.print_err(
             f"{summary.excluded} of {summary.queries} targets are not molecules to RDKit: "
             "not counted for accuracy"
         )

@@ -72,6 +72,12 @@ class InputFlags:
     )
     deuterium_as_hydrogen: bool = DEUTERIUM
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments of what reads a query, and the settings of a job that does."""
+        names = ("keep_salts", "deuterium_as_hydrogen")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True)
 class StockFlags:

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from molspec import files
 from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags
 from molspec.common.console import (
     STANDARD,
@@ -23,19 +24,6 @@ from molspec.common.console import (
     stages,
 )
 from molspec.common.tables import COMPRESSED
-from molspec.files import (
-    AnswerT,
-    Format,
-    OutputContext,
-    Query,
-    QueryFiles,
-    Reads,
-    ResultFile,
-    ResultStream,
-    format_of,
-    input_format,
-    is_stream,
-)
 
 if TYPE_CHECKING:
     from molspec.prediction.model import Model
@@ -43,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Seconds of a job after which several processes would have been worth it.
 _LONG = 30.0
-Output: TypeAlias = ResultFile[AnswerT] | ResultStream[AnswerT]
+Output: TypeAlias = files.ResultFile[files.AnswerT] | files.ResultStream[files.AnswerT]
 
 
 def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "queries") -> None:
@@ -54,11 +42,11 @@ def check_queries(given: Sequence[str] | None, source: InputFlags, noun: str = "
     if names.count(STANDARD) > 1:
         raise UsageError("--input is - twice: standard input can be read once")
     for text in given or ():
-        if input_format(text) and Path(text).is_file():
+        if files.input_format(text) and Path(text).is_file():
             raise UsageError(f"{text} is a file: give it by --input")
 
 
-def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> str:
+def chosen_format(output: OutputFlags, formats: Mapping[str, files.Format[Any]]) -> str:
     """The format to write: the given one, or that of the output's ending.
 
     Raises ValueError if there is none or it cannot be written here, UsageError if standard output
@@ -69,7 +57,9 @@ def chosen_format(output: OutputFlags, formats: Mapping[str, Format[Any]]) -> st
         check_standard_output()
     if (ending := Path(name).suffix.lower()) in COMPRESSED:
         raise ValueError(f"output is {name!r}: expected one without {ending}, none is compressed")
-    chosen = output.output_form or ("text" if is_stream(name) else format_of(name, formats))
+    chosen = output.output_form or (
+        "text" if files.is_stream(name) else files.format_of(name, formats)
+    )
     formats[chosen].check()
     return chosen
 
@@ -83,7 +73,7 @@ def check_copied(copied: Sequence[str], form: str, has_columns: bool, taken: Seq
             raise UsageError(f"copy_column is {name!r}: expected a name that no other column has")
 
 
-def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
+def files_read(model: ModelFlags, source: InputFlags | None = None) -> files.Reads:
     """The files that a job reads, by option."""
     from molspec.checkpoints.bundled import locate
     from molspec.checkpoints.ensemble import members
@@ -96,29 +86,29 @@ def files_read(model: ModelFlags, source: InputFlags | None = None) -> Reads:
 
 def open_results(
     output: OutputFlags,
-    form: Format[AnswerT],
-    context: OutputContext,
+    form: files.Format[files.AnswerT],
+    context: files.OutputContext,
     settings: Mapping[str, Any],
-    reads: Reads,
-) -> Output[AnswerT]:
+    reads: files.Reads,
+) -> Output[files.AnswerT]:
     """The output. Raises ValueError and OSError as `ResultFile` does."""
     name = output.output_name
-    if is_stream(name):
-        return ResultStream(name, form, context, reads)
-    return ResultFile(Path(name), form, context, settings, output.overwrite, reads)
+    if files.is_stream(name):
+        return files.ResultStream(name, form, context, reads)
+    return files.ResultFile(Path(name), form, context, settings, output.overwrite, reads)
 
 
 def run(
-    results: Output[AnswerT],
-    queries: Iterator[Query],
-    answer: Callable[..., Iterator[AnswerT]],
+    results: Output[files.AnswerT],
+    queries: Iterator[files.Query],
+    answer: Callable[..., Iterator[files.AnswerT]],
     model: Model,
     processes: int,
     output: OutputFlags,
-    opened: QueryFiles | None = None,
+    opened: files.QueryFiles | None = None,
     *,
     unit: str = "queries",
-    outcome: Callable[[AnswerT], str] | None = None,
+    outcome: Callable[[files.AnswerT], str] | None = None,
     outcomes: Sequence[str] = (),
 ) -> int:
     """Write the answers to all unanswered queries, and print their number to standard error.
@@ -141,7 +131,7 @@ def run(
     answers = hinted(written, model, processes)
     if not (name == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
         answers = counted(answers, unit, opened.count if opened else lambda: None, before)
-    with nullcontext() if is_stream(name) else resumable():
+    with nullcontext() if files.is_stream(name) else resumable():
         kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
     progress = results.progress
     if progress.failed or not (opened and opened.are_given and name == STANDARD):
@@ -149,7 +139,7 @@ def run(
         if before:
             new = progress.done - before
             seconds = f"{new} of them now, {seconds}" if new else "nothing was left to do"
-        why = '; each has its "error" in ' + ("the output" if is_stream(name) else name)
+        why = '; each has its "error" in ' + ("the output" if files.is_stream(name) else name)
         answered = f"{progress.done - progress.failed} of {progress.done} {unit} answered"
         if outcomes:
             now = " now" if before else ""

@@ -7,21 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from molspec import __version__, files
-from molspec.commands import jobs
+from molspec.commands import flags, jobs
 from molspec.commands.command import argument, command
-from molspec.commands.flags import (
-    COPY_COLUMN,
-    FORMAT,
-    FORMAT_FLAGS,
-    PROCESSES,
-    InputFlags,
-    ModelFlags,
-    OutputFlags,
-    StockFlags,
-)
 from molspec.common.console import UsageError, extra
 from molspec.common.fields import setting
 from molspec.common.task import Task
@@ -34,8 +24,16 @@ if TYPE_CHECKING:
     from molspec.prediction.model import Model
 
 
+#: How `jobs.run` tells what became of targets.
+_TOLD: dict[str, Any] = {
+    "unit": "targets",
+    "outcome": lambda plan: plan.outcome,
+    "outcomes": OUTCOMES,
+}
+
+
 @dataclass(frozen=True)
-class RetroFlags(ModelFlags):
+class RetroFlags(flags.ModelFlags):
     """Options of the model of reactants."""
 
     model_name: str = setting(
@@ -60,11 +58,11 @@ class SearchFlags:
 
 
 @dataclass(frozen=True)
-class PlanFlags(OutputFlags):
+class PlanFlags(flags.OutputFlags):
     """The output of plans and its format."""
 
     output_form: Literal["text", "jsonl", "trees", "csv", "html"] | None = setting(  # type: ignore[assignment]
-        None, FORMAT, flags=FORMAT_FLAGS
+        None, flags.FORMAT, flags=flags.FORMAT_FLAGS
     )
 
 
@@ -73,14 +71,14 @@ def plan_command(
     targets: list[str] | None = argument("Targets.", None, metavar="TARGET"),
     first: bool = setting(False, "End a search at its first route, as --routes 1 does."),
     cache: Path | None = setting(None, "Prediction cache (SQLite file), reused by later searches."),
-    copy_column: list[str] | None = COPY_COLUMN,
+    copy_column: list[str] | None = flags.COPY_COLUMN,
     *,
     search: SearchFlags,
     limits: SearchLimits,
     output: PlanFlags,
-    processes: str = PROCESSES,
-    source: InputFlags,
-    stock: StockFlags,
+    processes: str = flags.PROCESSES,
+    source: flags.InputFlags,
+    stock: flags.StockFlags,
     model: RetroFlags,
 ) -> int:
     """Find routes from purchasable molecules to targets. Syntheseus searches."""
@@ -95,9 +93,7 @@ def plan_command(
     from molspec.prediction.cache import AnswerCache
     from molspec.prediction.config import model_settings
 
-    check = search.check
-    if first:
-        limits = replace(limits, routes=1)
+    limits = replace(limits, routes=1) if first else limits
     form = jobs.chosen_format(output, FORMATS)
     copied = tuple(copy_column or ())
     jobs.check_copied(copied, form, FORMATS[form].has_columns, COLUMNS)
@@ -105,62 +101,48 @@ def plan_command(
     with files.open_sources(source.input_names, source.input_form, targets or ()) as opened:
         for_sale = read_stock(**stock.arguments())
         stock.tell()
-        loaded = _loaded(model, count, "retro")
-        forward = (check and _loaded(replace(model, model_name=check), count, "product")) or None
-        queries = opened.queries(source.column, source.id_column, "retro", copied)
+        loaded, forward = _loaded(model, count, "retro"), None
+        checked, checking = "", {}
         reads = {**jobs.files_read(model, source), "--stock": stock.files}
-        if check:
-            reads |= {"--check": list(map(locate, members(check)))}
+        if check := search.check:
+            forward = _loaded(replace(model, model_name=check), count, "product")
+            checked = f"checked with {check}, {forward.dtype}; "
+            checking = {"check": model_settings(check, forward.identity)}
+            reads["--check"] = [*map(locate, members(check))]
+        queries = opened.queries(source.column, source.id_column, "retro", copied)
         files.check_apart(reads, AnswerCache.files(cache))
-        checked = f"checked with {check}, {forward.dtype}; " if forward else ""
         about = f"Found with {model.model_name}, {loaded.dtype}; {checked}molspec {__version__}."
-        results = jobs.open_results(
-            output,
-            FORMATS[form],
-            OutputContext(model.model_name, "retro", about=about, copied_columns=copied),
-            {
-                **model_settings(model.model_name, loaded.identity),
-                "n_best": search.n_best,
-                "algorithm": search.algorithm,
-                **asdict(limits),
-                "keep_salts": source.keep_salts,
-                "stock": _digest(for_sale),
-                "match": for_sale.match,
-                "format": form,
-                "copy_column": list(copied),
-                "deuterium_as_hydrogen": source.deuterium_as_hydrogen,
-                **({"check": model_settings(str(check), forward.identity)} if forward else {}),
-            },
-            {**reads, "--cache": cache},
-        )
-
+        context = OutputContext(model.model_name, "retro", about=about, copied_columns=copied)
+        settings = {
+            **model_settings(model.model_name, loaded.identity),
+            "n_best": search.n_best,
+            "algorithm": search.algorithm,
+            **asdict(limits),
+            **source.reading,
+            "stock": _digest(for_sale),
+            "match": for_sale.match,
+            "format": form,
+            "copy_column": list(copied),
+            **checking,
+        }
+        reads["--cache"] = cache
+        results = jobs.open_results(output, FORMATS[form], context, settings, reads)
         planner = partial(
             planner_of,
             *(loaded, for_sale, limits, search.n_best, search.algorithm, forward),
             cache=cache,
-            keep_salts=source.keep_salts,
-            deuterium_as_hydrogen=source.deuterium_as_hydrogen,
+            **source.reading,
         )
-        return jobs.run(
-            results,
-            queries,
-            partial(_plans, planner, count),
-            loaded,
-            count,
-            output,
-            opened,
-            unit="targets",
-            outcome=lambda plan: plan.outcome,
-            outcomes=OUTCOMES,
-        )
+        plans = partial(_plans, planner, count)
+        return jobs.run(results, queries, plans, loaded, count, output, opened, **_TOLD)
 
 
-def _loaded(flags: ModelFlags, processes: int, task: Task) -> Model:
+def _loaded(model: flags.ModelFlags, processes: int, task: Task) -> Model:
     """The model. Raises UsageError if it is of another task."""
-    loaded = jobs.load_model(flags)
+    loaded = jobs.load_model(model)
     loaded.check_processes(processes)
     if loaded.task not in (task, None):
-        option, given = "model" if task == "retro" else "check", flags.model_name
+        option, given = "model" if task == "retro" else "check", model.model_name
         raise UsageError(
             f"{option} is {given!r}: expected one of task {task!r}, it is of {loaded.task!r}"
         )

@@ -11,21 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from molspec import __version__, files
-from molspec.commands import jobs
+from molspec.commands import flags, jobs
 from molspec.commands.command import Given, argument, command
-from molspec.commands.flags import (
-    COPY_COLUMN,
-    DEUTERIUM,
-    PROCESSES,
-    QUERY_COLUMN,
-    RAW,
-    TABLES,
-    TARGET_COLUMN,
-    InputFlags,
-    ModelFlags,
-    OutputFlags,
-    PredictionFlags,
-)
 from molspec.common.console import UsageError, print_err
 from molspec.common.fields import setting
 from molspec.files import FORMATS, Answer, OutputContext, Query
@@ -40,13 +27,13 @@ if TYPE_CHECKING:
 def predict_command(
     smiles: list[str] | None = argument("Queries.", None, metavar="SMILES"),
     *,
-    source: InputFlags,
-    output: PredictionFlags,
-    model: ModelFlags,
+    source: flags.InputFlags,
+    output: flags.PredictionFlags,
+    model: flags.ModelFlags,
     options: PredictOptions,
-    raw: bool = RAW,
-    processes: str = PROCESSES,
-    copy_column: list[str] | None = COPY_COLUMN,
+    raw: bool = flags.RAW,
+    processes: str = flags.PROCESSES,
+    copy_column: list[str] | None = flags.COPY_COLUMN,
 ) -> int:
     """Predict for every query, in order. The same command resumes an interrupted run."""
     count = jobs.process_count(processes)
@@ -63,30 +50,12 @@ def predict_command(
         config = loaded.decode_config(options)
         copied = tuple(copy_column or ())
         several = set[bool]()
-        queries = opened.queries(
-            source.column,
-            source.id_column,
-            loaded.task,
-            copied,
-            atomwise=loaded.reader.reads_smiles,
-        )
+        columns = source.column, source.id_column, loaded.task, copied
+        queries = opened.queries(*columns, atomwise=loaded.reader.reads_smiles)
         results = _results(form, source, output, loaded, model, config, copied)
-        status = jobs.run(
-            results,
-            _noted(queries, several),
-            partial(
-                files.predict,
-                loaded,
-                options=config,
-                keep_salts=source.keep_salts,
-                deuterium_as_hydrogen=source.deuterium_as_hydrogen,
-                processes=count,
-            ),
-            loaded,
-            count,
-            output,
-            opened,
-        )
+        answer = partial(files.predict, loaded, options=config, processes=count, **source.reading)
+        noted = _noted(queries, several)
+        status = jobs.run(results, noted, answer, loaded, count, output, opened)
     progress = results.progress
     if loaded.task == "product" and True not in several and progress.failed < progress.done:
         print_err(
@@ -105,20 +74,20 @@ def _noted(queries: Iterator[Query], several: set[bool]) -> Iterator[Query]:
 
 @command
 def score_command(
-    tables: list[Path] = TABLES,
-    query_column: str | None = QUERY_COLUMN,
-    target_column: str | None = TARGET_COLUMN,
+    tables: list[Path] = flags.TABLES,
+    query_column: str | None = flags.QUERY_COLUMN,
+    target_column: str | None = flags.TARGET_COLUMN,
     *,
-    output: OutputFlags,
+    output: flags.OutputFlags,
     aligned: bool | None = setting(
         None,
         "Score each target's molecule in the model's spelling, or the target as it is spelt; by "
         "default aligned for models of root-aligned SMILES.",
         flags=("--aligned/--plain",),
     ),
-    deuterium_as_hydrogen: bool = DEUTERIUM,
-    processes: str = PROCESSES,
-    model: ModelFlags,
+    deuterium_as_hydrogen: bool = flags.DEUTERIUM,
+    processes: str = flags.PROCESSES,
+    model: flags.ModelFlags,
     options: Annotated[dict[str, Any], Given(PredictOptions, ("batch_size", "canonical_queries"))],
 ) -> int:
     """Compute how probable each target of a table is."""
@@ -140,32 +109,21 @@ def score_command(
         "format": form,
         "deuterium_as_hydrogen": deuterium_as_hydrogen,
     }
-    results = jobs.open_results(
-        output,
-        FORMATS[form],
-        OutputContext(model.model_name, loaded.task, as_written=True),
-        settings,
-        {**jobs.files_read(model), "TABLE": tables},
-    )
-
-    answer = partial(
-        files.score,
-        loaded,
-        deuterium_as_hydrogen=deuterium_as_hydrogen,
-        **options,
-        aligned=aligned,
-        processes=count,
-    )
+    context = OutputContext(model.model_name, loaded.task, as_written=True)
+    reads = {**jobs.files_read(model), "TABLE": tables}
+    results = jobs.open_results(output, FORMATS[form], context, settings, reads)
+    options |= {"aligned": aligned, "deuterium_as_hydrogen": deuterium_as_hydrogen}
+    answer = partial(files.score, loaded, processes=count, **options)
     queries = (Query(row.query, row.name, target=row.target) for row in table)
     return jobs.run(results, queries, answer, loaded, count, output)
 
 
 def _results(
     form: str,
-    source: InputFlags,
-    output: PredictionFlags,
+    source: flags.InputFlags,
+    output: flags.PredictionFlags,
     loaded: Model,
-    model: ModelFlags,
+    model: flags.ModelFlags,
     config: DecodeConfig,
     copied: tuple[str, ...],
 ) -> jobs.Output[Answer]:
@@ -188,9 +146,8 @@ def _results(
         **config.answer_settings(model.model_name),
         "format": form,
         "as_written": output.as_written,
-        "keep_salts": source.keep_salts,
         "copy_column": list(copied),
-        "deuterium_as_hydrogen": source.deuterium_as_hydrogen,
+        **source.reading,
     }
     reads = jobs.files_read(model, source)
     return jobs.open_results(output, FORMATS[form], context, settings, reads)

@@ -8,24 +8,11 @@ from typing import Any, NoReturn
 from molspec import _native, checkpoints
 from molspec.checkpoints.bundled import locate
 from molspec.decoding import Drafter, wants_hidden_states
+from molspec.drafting import options
 from molspec.drafting.draft_model import ModelDrafter
 from molspec.drafting.gamma import Gamma
 from molspec.drafting.heads import HeadsDrafter
 from molspec.drafting.native import NativeDrafters, native_options
-from molspec.drafting.options import (
-    AnyConfiguration,
-    DrafterMaker,
-    Drafting,
-    HeadsDraft,
-    LookAhead,
-    ModelDraft,
-    NoDraft,
-    OwnDraft,
-    SpecDraft,
-    TreeDraft,
-    WindowDrafts,
-    resolve,
-)
 from molspec.drafting.session_drafter import Opened
 from molspec.drafting.spec_drafter import SpecDrafterModel
 from molspec.engine.devices import Engine, by_name, make_engine
@@ -61,49 +48,49 @@ class DraftContext:
     open_module: Callable[[Any], tuple[Session, int | None]] | None = None
     read: dict[Any, Any] = field(default_factory=dict)
 
-    def build(self, drafter: AnyConfiguration) -> Drafter:
+    def build(self, drafter: options.AnyConfiguration) -> Drafter:
         """Build a drafter for the model.
 
         Raises ValueError like `check`, and if it cannot draft for the model; CheckpointError if
         there is no such draft model.
         """
         match drafter:
-            case HeadsDraft():
+            case options.HeadsDraft():
                 heads = (self.heads or _missing(drafter)).to(self.device)
                 return HeadsDrafter(heads, self.guess, drafter)
-            case SpecDraft():
+            case options.SpecDraft():
                 spec_drafter = self.spec_drafter or _missing(drafter)
                 return spec_drafter.open(drafter, self.guess, self.query_count)
-            case ModelDraft():
+            case options.ModelDraft():
                 return self._model_drafter(drafter)
-            case NoDraft() | WindowDrafts() | TreeDraft():
+            case options.NoDraft() | options.WindowDrafts() | options.TreeDraft():
                 return NativeDrafters(drafter, self.guess)
-            case LookAhead():
+            case options.LookAhead():
                 raise ValueError(f"drafter is {drafter!r}: expected one that drafts after a path")
-            case DrafterMaker():
+            case options.DrafterMaker():
                 built: Drafter = drafter.build(self)
                 return built
             case _:
                 return drafter
 
-    def check(self, drafter: AnyConfiguration | None) -> None:
+    def check(self, drafter: options.AnyConfiguration | None) -> None:
         """Raise ValueError for a drafter that the model lacks."""
         match drafter:
-            case LookAhead():
+            case options.LookAhead():
                 self.check(drafter.drafter)
-            case HeadsDraft():
+            case options.HeadsDraft():
                 _ = self.heads or _missing(drafter)
-            case SpecDraft():
+            case options.SpecDraft():
                 _ = self.spec_drafter or _missing(drafter)
 
-    def _model_drafter(self, draft: ModelDraft) -> ModelDrafter:
+    def _model_drafter(self, draft: options.ModelDraft) -> ModelDrafter:
         if self.open_module is not None and not isinstance(draft.model, str | Path):
             session, longest = self.open_module(draft.model)
             opened = Opened(session, self.query_count, max_positions=longest)
         else:
             opened = Opened.of(*self._draft_model(draft), self.query_count)
-        own = resolve(draft.drafter)
-        inner = None if isinstance(own, Drafting) else replace(self, width=1).build(own)
+        own = options.resolve(draft.drafter)
+        inner = None if isinstance(own, options.Drafting) else replace(self, width=1).build(own)
         if wants_hidden_states(inner):
             raise ValueError(
                 f"drafter is {draft.drafter!r}: expected one that needs no hidden states, which a "
@@ -118,12 +105,12 @@ class DraftContext:
         gamma = Gamma(None if draft.gamma == "adaptive" else draft.gamma)
         return ModelDrafter(opened, native, gamma, inner, self.guess)
 
-    def _draft_model(self, draft: ModelDraft) -> tuple[Engine, Vocabulary]:
+    def _draft_model(self, draft: options.ModelDraft) -> tuple[Engine, Vocabulary]:
         if not isinstance(draft.model, str | Path):
             kind = type(draft.model).__name__
             raise ValueError(f"model is a {kind}: expected the name or the path of a model")
         name, dtype = str(draft.model), by_name(draft.dtype)
-        if (key := (ModelDraft, name, dtype)) not in self.read:
+        if (key := (options.ModelDraft, name, dtype)) not in self.read:
             checkpoint = checkpoints.read(locate(name))
             self._check_vocabulary(name, checkpoint.vocabulary)
             engine = make_engine(checkpoint.spec, checkpoint.weights, "cpu", dtype)
@@ -144,7 +131,7 @@ class DraftContext:
             )
 
 
-def _missing(draft: OwnDraft) -> NoReturn:
+def _missing(draft: options.OwnDraft) -> NoReturn:
     raise ValueError(
         f"drafter is {draft.kind!r}: the model has no {draft.needs}; "
         f"`molspec {draft.command}` trains one"

@@ -1,43 +1,34 @@
 """Chemists' files: queries read from them, answers written to them."""
 
-from molspec.files.answer import Answer, AnswerT, OutputContext, Query
-from molspec.files.formats import FORMATS, Format, format_of, table
-from molspec.files.lines import COLUMNS, further_columns
-from molspec.files.output import ResultFile, ResultStream, is_stream
-from molspec.files.places import Reads, check_apart
-from molspec.files.predicting import predict, prepare_query, score
-from molspec.files.sources import (
-    INPUT_FORMATS,
-    QueryFiles,
-    input_format,
-    open_source,
-    open_sources,
-    query_column,
+from molspec.files.answer import (
+    Answer as Answer,
+    AnswerT as AnswerT,
+    OutputContext as OutputContext,
+    Query as Query,
 )
-
-__all__ = [
-    "COLUMNS",
-    "FORMATS",
-    "INPUT_FORMATS",
-    "Answer",
-    "AnswerT",
-    "Format",
-    "OutputContext",
-    "Query",
-    "QueryFiles",
-    "Reads",
-    "ResultFile",
-    "ResultStream",
-    "check_apart",
-    "format_of",
-    "further_columns",
-    "input_format",
-    "is_stream",
-    "open_source",
-    "open_sources",
-    "predict",
-    "prepare_query",
-    "query_column",
-    "score",
-    "table",
-]
+from molspec.files.formats import (
+    FORMATS as FORMATS,
+    Format as Format,
+    format_of as format_of,
+    table as table,
+)
+from molspec.files.lines import COLUMNS as COLUMNS, further_columns as further_columns
+from molspec.files.output import (
+    ResultFile as ResultFile,
+    ResultStream as ResultStream,
+    is_stream as is_stream,
+)
+from molspec.files.places import Reads as Reads, check_apart as check_apart
+from molspec.files.predicting import (
+    predict as predict,
+    prepare_query as prepare_query,
+    score as score,
+)
+from molspec.files.sources import (
+    INPUT_FORMATS as INPUT_FORMATS,
+    QueryFiles as QueryFiles,
+    input_format as input_format,
+    open_source as open_source,
+    open_sources as open_sources,
+    query_column as query_column,
+)

@@ -13,17 +13,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic
 
+from molspec.common import journal
 from molspec.common.console import STANDARD
-from molspec.common.journal import (
-    Journal,
-    Kind,
-    check_file,
-    check_own,
-    extend,
-    file_state,
-    open_unlinked,
-    write_whole,
-)
 from molspec.files.answer import Answered, AnswerT, OutputContext, Query
 from molspec.files.formats import Format
 from molspec.files.places import Reads, check_apart, output_path
@@ -71,7 +62,7 @@ def _read(values: dict[str, Any]) -> Progress:
     return progress
 
 
-_PROGRESS = Kind("predictions", _read, _written, "--overwrite begins anew")
+_PROGRESS = journal.Kind("predictions", _read, _written, "--overwrite begins anew")
 
 
 class ResultFile(Generic[AnswerT]):
@@ -109,11 +100,11 @@ class ResultFile(Generic[AnswerT]):
         self._read = deque[bytes]()
         self._journal_path = path.with_name(path.name + _JOURNAL)
         written = (path, self._unfinished, self._journal_path)
-        check_apart(reads or {}, [*written, Journal.successor(self._journal_path)])
-        check_file(self._unfinished)  # before anything is written; Journal checks its own
-        self._journal = Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
+        check_apart(reads or {}, [*written, journal.Journal.successor(self._journal_path)])
+        journal.check_file(self._unfinished)  # before anything is written; Journal checks its own
+        self._journal = journal.Journal(self._journal_path, settings, _PROGRESS, anew=overwrite)
         self._overwrite = overwrite
-        self.progress = Progress(replaces=file_state(path)) if overwrite else self._found()
+        self.progress = Progress(replaces=journal.file_state(path)) if overwrite else self._found()
 
     def _found(self) -> Progress:
         """The journal's progress, unless the results themselves are missing."""
@@ -148,7 +139,7 @@ class ResultFile(Generic[AnswerT]):
 
     def _check_free(self, progress: Progress) -> None:
         """Raise OSError if there is a file of the output's name that the job may not replace."""
-        if file_state(self._path) not in ("", progress.replaces):
+        if journal.file_state(self._path) not in ("", progress.replaces):
             raise FileExistsError(
                 f"{self._path} is there since the job began: move it away, then the same command "
                 "goes on"
@@ -197,19 +188,19 @@ class ResultFile(Generic[AnswerT]):
             stream.truncate(end)
             stream.seek(end)
             if not end:
-                end = extend(stream, _encoded(self._form.head(self._context)), end)
+                end = journal.extend(stream, _encoded(self._form.head(self._context)), end)
             for answer in answers:
                 answer, text = self._form.written(answer, self._context)
-                end = extend(stream, _encoded(text), end)
+                end = journal.extend(stream, _encoded(text), end)
                 self._queries.update(self._read.popleft())
                 self.progress = replace(
                     self.progress.after(answer), end=end, queries=self._queries.hexdigest()
                 )
                 append(self.progress)
                 yield answer
-            extend(stream, self._foot, end)
+            journal.extend(stream, self._foot, end)
             os.fsync(stream.fileno())
-            check_own(stream, self._unfinished)
+            journal.check_own(stream, self._unfinished)
         self._check_free(self.progress)
         self._unfinished.replace(self._path)
 
@@ -217,7 +208,7 @@ class ResultFile(Generic[AnswerT]):
         """The unfinished file, which may be the complete one of a job that has grown."""
         if self.progress.done and not self._unfinished.exists():
             self._path.replace(self._unfinished)
-        return open_unlinked(self._unfinished, "r+b" if self.progress.done else "wb")
+        return journal.open_unlinked(self._unfinished, "r+b" if self.progress.done else "wb")
 
 
 class ResultStream(Generic[AnswerT]):
@@ -247,13 +238,13 @@ class ResultStream(Generic[AnswerT]):
         name = "standard output" if standard else self._name
         to = sys.stdout.fileno() if standard else name
         with open(to, "wb", buffering=0, closefd=not standard) as stream:
-            write_whole(stream, _encoded(self._form.head(self._context)), name)
+            journal.write_whole(stream, _encoded(self._form.head(self._context)), name)
             for answer in answers:
                 answer, text = self._form.written(answer, self._context)
-                write_whole(stream, _encoded(text), name)
+                journal.write_whole(stream, _encoded(text), name)
                 self.progress = self.progress.after(answer)
                 yield answer
-            write_whole(stream, _encoded(self._form.foot(self._context)), name)
+            journal.write_whole(stream, _encoded(self._form.foot(self._context)), name)
 
 
 def is_stream(name: str) -> bool:

@@ -11,17 +11,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from molspec.common import tables
 from molspec.common.console import STANDARD, UsageError, print_err, quoted
-from molspec.common.tables import (
-    COMPRESSED,
-    NAME_COLUMNS,
-    RXN_ENDINGS,
-    cell_at,
-    first_column,
-    open_lines,
-    read_lines,
-    split_cells,
-)
 from molspec.common.task import COLUMNS, Task
 from molspec.files.answer import Query
 from molspec.files.racemates import without_other_extension
@@ -38,7 +29,7 @@ INPUT_FORMATS = {
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
     "sdf": (".sdf", ".sd", ".mol"),
-    "rxn": RXN_ENDINGS,
+    "rxn": tables.RXN_ENDINGS,
 }
 #: Formats of structures.
 _RECORDS = ("sdf", "rxn")
@@ -152,7 +143,7 @@ class QueryFile:
         from molspec.text.tokens import is_tokens
 
         first = [cell.strip() for cell in "".join(self._peeked()).split("\t")]
-        if first_column(first[1:], _QUERY_COLUMNS) is not None:
+        if tables.first_column(first[1:], _QUERY_COLUMNS) is not None:
             return True
         if task is None or len(first) < 2 or first[0].casefold() == _TITLE:
             return False
@@ -160,7 +151,7 @@ class QueryFile:
         if found is not None or is_tokens(first[0]):
             return bool(found)  # in the first column and without a header, it is read like SMILES
         peeked = iter(self._peeked(1 + PEEKED_ROWS))
-        return column_of_reactions([*split_cells(peeked, False, self.name)]) is not None
+        return column_of_reactions([*tables.split_cells(peeked, False, self.name)]) is not None
 
     def _of_lines(self, task: Task | None) -> Iterator[Query]:
         """Lines of SMILES, white space, name; an empty line is a query without text.
@@ -201,7 +192,7 @@ class QueryFile:
                 name_at = _name_column(_words(line)[1:])
             else:
                 if name_at is not None:
-                    name = cell_at(more.split("\t") if tab else name.split(), name_at)
+                    name = tables.cell_at(more.split("\t") if tab else name.split(), name_at)
                 smiles = reaction_part(smiles, task) + extension_of(text)
                 yield Query(without_other_extension(smiles), name.strip())
 
@@ -234,10 +225,10 @@ class QueryFile:
         from molspec.text.reactions import Column, read_table
 
         # A model of learned pieces may have been trained with blanks around its queries.
-        rows = split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
+        rows = tables.split_cells(self._lines, self.form == "csv", self.name, keep_blanks=True)
         query = query_column(column, task, self._called("column"))
         others = [
-            Column(self._called("id_column"), name_column, NAME_COLUMNS),
+            Column(self._called("id_column"), name_column, tables.NAME_COLUMNS),
             *(Column(self._called("copy_column"), name) for name in copied),
             *([Column("", usual=optional)] if optional else []),
         ]
@@ -255,14 +246,14 @@ class QueryFile:
         path = Path(self.name)
         if self.form == _GIVEN or self.name == STANDARD or not path.is_file():
             return None
-        with open_lines(path, records=self.form in _RECORDS) as lines:
+        with tables.open_lines(path, records=self.form in _RECORDS) as lines:
             if self.form == "sdf":
                 return sum(map(is_end, lines))
             if self.form == "smi":
                 return sum(1 for _ in lines)
             if self.form == "rxn":
                 return sum(line.startswith("$RXN") for line in lines)
-            return max(0, sum(1 for _ in split_cells(lines, self.form == "csv", path)) - 1)
+            return max(0, sum(1 for _ in tables.split_cells(lines, self.form == "csv", path)) - 1)
 
 
 def query_column(column: str | None, task: Task | None, option: str = "column") -> Column:
@@ -282,7 +273,7 @@ def _name_column(header: Sequence[str]) -> int | None:
     """The column of identifiers behind SMILES; None if all that follows is the name."""
     if len(header) < 2:
         return None
-    known = first_column(header, NAME_COLUMNS)
+    known = tables.first_column(header, tables.NAME_COLUMNS)
     likely = (index for index, name in enumerate(header) if _ID.search(name))
     return next(likely, 0) if known is None else known
 
@@ -313,11 +304,11 @@ def open_source(
         form = form or "smi"
         with open(stdin, "rb", closefd=False) as data:
             yield QueryFile(
-                name, form, read_lines(data, "standard input", records=form in _RECORDS)
+                name, form, tables.read_lines(data, "standard input", records=form in _RECORDS)
             )
     else:
         form = form or input_format(name) or "smi"
-        with open_lines(Path(name), records=form in _RECORDS) as lines:
+        with tables.open_lines(Path(name), records=form in _RECORDS) as lines:
             yield QueryFile(name, form, lines)
 
 
@@ -357,5 +348,5 @@ def open_sources(
 def input_format(name: str) -> str | None:
     """The format of a file of queries by its name's ending; None if that is unknown."""
     path = Path(name.lower())
-    ending = (path.with_suffix("") if path.suffix in COMPRESSED else path).suffix
+    ending = (path.with_suffix("") if path.suffix in tables.COMPRESSED else path).suffix
     return next((form for form, known in INPUT_FORMATS.items() if ending in known), None)

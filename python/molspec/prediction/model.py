@@ -16,14 +16,7 @@ from molspec.checkpoints.ensemble import check_alike, members, runs_in
 from molspec.common.console import quoted
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
-from molspec.engine.devices import (
-    Engine,
-    by_name,
-    check_forkable,
-    choose_device,
-    make_engine,
-    on_one_torch_thread,
-)
+from molspec.engine import devices
 from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.copying import copied_between_processes
 from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
@@ -75,8 +68,8 @@ class Model:
         self.parameter_count = sum(
             weight.numel() for each in members for weight in each.weights.values()
         )
-        engines = [make_engine(each.spec, each.weights, device, dtype) for each in members]
-        self.engine: Engine = EnsembleEngine(engines) if others else engines[0]
+        engines = [devices.make_engine(each.spec, each.weights, device, dtype) for each in members]
+        self.engine: devices.Engine = EnsembleEngine(engines) if others else engines[0]
         self.spec = self.engine.spec
         #: Everything that decides its answers beside the options: it identifies the model.
         self.identity = Identity(
@@ -269,7 +262,7 @@ class Model:
         if count == 1:
             return work(items, statistics or Statistics())
         if self.device != "cpu":
-            check_forkable(self.device, processes)
+            devices.check_forkable(self.device, processes)
         ahead = 2 * count * queries_together(config.options, self.device)
         return answers_of_processes(work, items, failed, count, statistics or Statistics(), ahead)
 
@@ -386,11 +379,11 @@ def load(
     Raises ValueError for an unknown device or dtype. Raises CheckpointError, a ValueError, if there
     is no such model or it is broken, or if several differ in a token or a convention.
     """
-    dtype = None if dtype is None else by_name(dtype)
-    device = choose_device(device, dtype)
+    dtype = None if dtype is None else devices.by_name(dtype)
+    device = devices.choose_device(device, dtype)
     names = members(name_or_path)
     paths = [locate(name) for name in names]
-    with on_one_torch_thread():
+    with devices.on_one_torch_thread():
         # A comprehension would be a frame, and a warning of the reader would name this file.
         first, *others = map(checkpoints.read, paths)
         check_alike(names, [first, *others])

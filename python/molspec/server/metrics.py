@@ -2,37 +2,31 @@
 
 import os
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-    values,
-)
+import prometheus_client as prometheus
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from molspec.prediction.results import Result
 
 #: Names the folder in which several processes store their counts, which are then added up.
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-disable_created_metrics()
+prometheus.disable_created_metrics()
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
-_queries = Counter("molspec_queries", "Queries by outcome.", ["model", "outcome"])
-_unanswered = Gauge(
+_queries = prometheus.Counter("molspec_queries", "Queries by outcome.", ["model", "outcome"])
+_unanswered = prometheus.Gauge(
     "molspec_unanswered_queries",
     "Queries that are accepted and not answered.",
     ["model"],
     multiprocess_mode="livesum",
 )
-_calls = Counter("molspec_query_decoder_calls", "Decoder calls, of each query.", ["model"])
-_tokens = Counter("molspec_emitted_tokens", "Emitted tokens.", ["model"])
-_drafted = Counter("molspec_accepted_draft_tokens", "Emitted tokens that were drafted.", ["model"])
-_requests = Histogram(
+_calls = prometheus.Counter(
+    "molspec_query_decoder_calls", "Decoder calls, of each query.", ["model"]
+)
+_tokens = prometheus.Counter("molspec_emitted_tokens", "Emitted tokens.", ["model"])
+_drafted = prometheus.Counter(
+    "molspec_accepted_draft_tokens", "Emitted tokens that were drafted.", ["model"]
+)
+_requests = prometheus.Histogram(
     "molspec_request_seconds",
     "Requests until their last byte.",
     ["path", "status"],
@@ -43,7 +37,7 @@ _requests = Histogram(
 def add_up(folder: str) -> None:
     """Let the processes that are forked from now on store their counts there, to be added up."""
     os.environ[_FOLDER] = folder
-    values.ValueClass = values.MultiProcessValue()
+    prometheus.values.ValueClass = prometheus.values.MultiProcessValue()
 
 
 class ModelCounters:
@@ -82,7 +76,7 @@ def exposition() -> tuple[bytes, str]:
     """All counts, of all processes, and their media type."""
     folder = os.environ.get(_FOLDER)
     if folder is None:
-        return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
-    registry = CollectorRegistry()
+        return prometheus.generate_latest(prometheus.REGISTRY), prometheus.CONTENT_TYPE_LATEST
+    registry = prometheus.CollectorRegistry()
     MultiProcessCollector(registry)
-    return generate_latest(registry), CONTENT_TYPE_LATEST
+    return prometheus.generate_latest(registry), prometheus.CONTENT_TYPE_LATEST

@@ -11,17 +11,8 @@ from molspec import __version__
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.files.pasted import read_pasted
 from molspec.prediction.options import OPTION_NAMES
+from molspec.server import schemas
 from molspec.server.pending import Answered, Targets, WithdrawnError
-from molspec.server.schemas import (
-    AnswerList,
-    ModelItem,
-    Models,
-    Offer,
-    PredictBody,
-    ReadBody,
-    ScoreBody,
-    StockBody,
-)
 from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 from molspec.text import canonicalise
@@ -30,7 +21,7 @@ _LINES = "application/x-ndjson"
 #: Results that are rendered at a time.
 _PIECE = 4
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"model": AnswerList, "content": {_LINES: {"schema": {"type": "string"}}}},
+    200: {"model": schemas.AnswerList, "content": {_LINES: {"schema": {"type": "string"}}}},
     413: {"description": "The body is larger than is read."},
     422: {"description": "The request is invalid or beyond a limit; `loc` names the field."},
     429: {"description": "Too many queries wait; retry after Retry-After seconds."},
@@ -41,8 +32,8 @@ def make_router(service: Service) -> APIRouter:
     """The routes, for an application to include."""
     router = APIRouter(prefix="/v1", tags=["v1"])
 
-    @router.post("/predict", responses=_ANSWERS, response_model=AnswerList)
-    async def predict(body: PredictBody, request: Request) -> Response:
+    @router.post("/predict", responses=_ANSWERS, response_model=schemas.AnswerList)
+    async def predict(body: schemas.PredictBody, request: Request) -> Response:
         """Predict. A query that cannot be answered has an `error`; the others are answered."""
         with refusing("body"):
             worker = _named(service, body.model)
@@ -55,8 +46,8 @@ def make_router(service: Service) -> APIRouter:
         answers = service.submit(request, worker, decoded, config, seconds=body.seconds)
         return await _answer(service, worker, answers, prepared, body.stream)
 
-    @router.post("/score", responses=_ANSWERS, response_model=AnswerList)
-    async def score(body: ScoreBody, request: Request) -> Response:
+    @router.post("/score", responses=_ANSWERS, response_model=schemas.AnswerList)
+    async def score(body: schemas.ScoreBody, request: Request) -> Response:
         """Compute the log-probability of each query's target."""
         with refusing("body"):
             worker = _named(service, body.model)
@@ -75,12 +66,12 @@ def make_router(service: Service) -> APIRouter:
         return await _answer(service, worker, answers, queries, body.stream)
 
     @router.get("/models")
-    def models() -> Models:
+    def models() -> schemas.Models:
         """List the served models and the limits of a request."""
-        return Models(
+        return schemas.Models(
             version=__version__,
             models=[
-                ModelItem(
+                schemas.ModelItem(
                     name=name,
                     task=worker.model.task,
                     dtype=worker.model.dtype,
@@ -97,14 +88,14 @@ def make_router(service: Service) -> APIRouter:
         )
 
     @router.post("/read")
-    async def read(body: ReadBody) -> dict[str, str]:
+    async def read(body: schemas.ReadBody) -> dict[str, str]:
         """Read what was pasted, as SMILES."""
         with refusing("body"):
             (smiles,) = await service.early(lambda text: read_pasted(text, body.task), [body.text])
         return {"smiles": smiles}
 
     @router.post("/stock", responses={404: {"description": "The server has no stock."}})
-    async def stock(body: StockBody) -> dict[str, list[Offer | None]]:
+    async def stock(body: schemas.StockBody) -> dict[str, list[schemas.Offer | None]]:
         """Look up molecules for sale: an offer for each, in their order, or null."""
         known = service.stock
         if known is None:
@@ -112,12 +103,14 @@ def make_router(service: Service) -> APIRouter:
         with refusing("body"):
             service.limits.check_count("smiles", body.smiles)
 
-        def offer(smiles: str) -> Offer | None:
+        def offer(smiles: str) -> schemas.Offer | None:
             molecule = canonicalise(smiles)
             if molecule is None or molecule not in known:
                 return None
             bought = known.bought(molecule)
-            return Offer(name=known.get(molecule), price=known.price(molecule), bought=bought)
+            return schemas.Offer(
+                name=known.get(molecule), price=known.price(molecule), bought=bought
+            )
 
         return {"offers": await service.early(offer, body.smiles)}
 

@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from molspec.common.tables import (
-    RXN_ENDINGS,
-    cell_at,
-    choose_column,
-    find_column,
-    name_columns,
-    open_lines,
-    printable,
-    read_cells,
-    with_row_names,
-)
+from molspec.common import tables
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
 from molspec.text import plain_smiles, reaction_sides
 from molspec.text.reactions import (
@@ -109,31 +99,32 @@ def read_rows(
     is_header = column is None and not any(map(_lacks_a_side, first))
     header = peeked.pop(0)[1] if peeked and is_header else []
     if header:
-        header, rest = with_row_names(header, iter(peeked), path)
+        header, rest = tables.with_row_names(header, iter(peeked), path)
         peeked = list(rest)
     if reaction_column is not None and (
-        needs_column or find_column(header, reaction_column) is not None
+        needs_column or tables.find_column(header, reaction_column) is not None
     ):
-        column = choose_column(path, header, "reaction_column", reaction_column, ())
+        column = tables.choose_column(path, header, "reaction_column", reaction_column, ())
     elif column is None:
         column = column_of_reactions(peeked)
     sides = _sides(header, task)
     if column is None and not sides:
         raise ValueError(
             f"{path}: no reaction SMILES in its first rows and no columns reactants and product, "
-            f"src and tgt, or source and target in its header, {name_columns(header)}; two files "
-            "of sources and targets are a table by (printf 'src\\ttgt\\n'; paste SRC TGT) > a.tsv"
+            f"src and tgt, or source and target in its header, {tables.name_columns(header)}; two "
+            "files of sources and targets are a table by (printf 'src\\ttgt\\n'; paste SRC TGT) > "
+            "a.tsv"
         )
     for number, cells in chain(peeked, table):
-        yield Row(printable(path), number, _reaction(cells, column, sides))
+        yield Row(tables.printable(path), number, _reaction(cells, column, sides))
 
 
 def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table, or the reactions of RXN or RDF by their number."""
-    if not {*RXN_ENDINGS} & {*map(str.lower, path.suffixes)}:
-        yield from read_cells(path)
+    if not {*tables.RXN_ENDINGS} & {*map(str.lower, path.suffixes)}:
+        yield from tables.read_cells(path)
         return
-    with open_lines(path, records=True) as lines:
+    with tables.open_lines(path, records=True) as lines:
         for number, (reaction, _) in enumerate(read_rxn(lines), start=1):
             yield number, [reaction or ">>"]
 
@@ -149,7 +140,10 @@ def _sides(header: Sequence[str], task: Task | None) -> list[tuple[list[int], ..
     names = [(left, right) for left in COLUMNS["product"][0] for right in COLUMNS["retro"][0]]
     if task is not None:
         names += [(left, right) if task == "product" else (right, left) for left, right in _ENDS]
-    found = ((find_column(header, left), find_column(header, right)) for left, right in names)
+    found = (
+        (tables.find_column(header, left), tables.find_column(header, right))
+        for left, right in names
+    )
     whole = [
         ([left], [at] if (at := reagents_column(header, left)) is not None else [], [right])
         for left, right in found
@@ -174,6 +168,6 @@ def _reaction(
         return reaction_of(cells[column])
     for found in sides:
         if max(found[0][0], found[2][0]) < len(cells):
-            parts = ((plain_smiles(cell_at(cells, at)) for at in side) for side in found)
+            parts = ((plain_smiles(tables.cell_at(cells, at)) for at in side) for side in found)
             return ">".join(".".join(filter(None, part)) for part in parts)
     return ""

@@ -10,18 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from molspec.engine.torch import agreement
 from molspec.engine.torch.adapters import modules_behind
-from molspec.engine.torch.agreement import (
-    COLUMNS,
-    POLARITY,
-    ROWS,
-    Trial,
-    change,
-    check_repeats,
-    coarsest,
-    logits_of,
-    rounding,
-)
 from molspec.engine.torch.module import MODEL_ERRORS, EncoderDecoder, encoded
 
 _SEED = 0
@@ -78,22 +68,22 @@ def probe(
         memory = _longest_memory(model, sequences, ids)
         _check_ids(model, ids)
         vocab_size = _vocab_size(model, memory)
-        columns = max(1, min(COLUMNS, max_length - 1)) if len(long) > 1 else 0
+        columns = max(1, min(agreement.COLUMNS, max_length - 1)) if len(long) > 1 else 0
         untried = columns > known.columns
         if max_length > known.max_length or untried:
             _check_width(modules, vocab_size, memory)
-            eps = coarsest(modules, [memory])
+            eps = agreement.coarsest(modules, [memory])
             target_ids, logits = _check_decoder(model, long, memory, vocab_size, max_length, eps)
             if untried:
                 short = min(sequences, key=len)
                 short = short if len(short) < len(long) else long[: len(long) // 2]
-                known.flaw = Trial(
+                known.flaw = agreement.Trial(
                     model,
                     (short, long),
                     (encoded(model, [short]), memory),
                     target_ids[1, :columns],
                     logits[1, :columns],
-                    coarsest(modules, [memory, logits]),
+                    agreement.coarsest(modules, [memory, logits]),
                 ).flaw()
     known.columns = max(known.columns, columns)
     known.ids |= ids
@@ -105,7 +95,7 @@ def probe(
 def check_decoder(model: EncoderDecoder, source: Sequence[int], max_length: int) -> None:
     """Raise ValueError as `probe` does for a decoder."""
     memory = encoded(model, [source])
-    eps = coarsest((), [memory])
+    eps = agreement.coarsest((), [memory])
     _check_decoder(model, source, memory, _vocab_size(model, memory), max_length, eps)
 
 
@@ -148,16 +138,18 @@ def _check_ids(model: EncoderDecoder, ids: Collection[int]) -> None:
                 ) from error
             except (RuntimeError, AssertionError) as error:
                 raise ValueError(
-                    f"encode fails for one source of one id, {error}; {POLARITY}"
+                    f"encode fails for one source of one id, {error}; {agreement.POLARITY}"
                 ) from error
 
 
 def _vocab_size(model: EncoderDecoder, memory: Tensor) -> int:
     target_ids = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
     try:
-        return logits_of(model, target_ids, memory).shape[2]
+        return agreement.logits_of(model, target_ids, memory).shape[2]
     except MODEL_ERRORS as error:
-        raise ValueError(f"decode fails for a row of one token, {error}; {ROWS}") from error
+        raise ValueError(
+            f"decode fails for a row of one token, {error}; {agreement.ROWS}"
+        ) from error
 
 
 def _check_width(modules: Sequence[nn.Module], width: int, memory: Tensor) -> None:
@@ -186,10 +178,10 @@ def _check_decoder(
     """
     target_ids = _three_targets(vocab_size, model.pad_id, max_length)
     try:
-        logits = logits_of(model, target_ids, memory)
+        logits = agreement.logits_of(model, target_ids, memory)
     except MODEL_ERRORS as error:
         try:
-            logits_of(model, torch.zeros_like(target_ids), memory)
+            agreement.logits_of(model, torch.zeros_like(target_ids), memory)
         except MODEL_ERRORS:
             raise ValueError(
                 f"max_length is {max_length}: the model itself fails there, {error}"
@@ -205,9 +197,9 @@ def _check_decoder(
         )
     eps = max(eps, torch.finfo(logits.dtype).eps)
     half = max_length // 2
-    changed = max(change(*logits[:2, :half]), change(*logits[::2, :-1]))
-    if changed > rounding(logits, eps):
-        check_repeats(model, source, memory, target_ids[:1], eps)
+    changed = max(agreement.change(*logits[:2, :half]), agreement.change(*logits[::2, :-1]))
+    if changed > agreement.rounding(logits, eps):
+        agreement.check_repeats(model, source, memory, target_ids[:1], eps)
         raise ValueError(
             "the model's decoder is not causal: the log-probability of a token changes by "
             f"{changed:.2g} with later tokens; does the decoder mask them?"
@@ -234,7 +226,7 @@ def _are_probabilities(logits: Tensor) -> bool:
     """Whether they sum to 1 and none is negative; rows with a single 1 may be logits."""
     sums = logits.double().sum(dim=-1)
     between = (logits > 0) & (logits < 1)
-    near = (sums - 1).abs().max() <= rounding(logits, torch.finfo(logits.dtype).eps)
+    near = (sums - 1).abs().max() <= agreement.rounding(logits, torch.finfo(logits.dtype).eps)
     return bool((logits >= 0).all() and between.any() and near)
 
 
