@@ -122,18 +122,8 @@ def decoder_step(
     """
     if hidden_states is None:
         hidden_states = log_probs.new_empty(0, 0)
-    library.decoder_step(
-        weights,
-        table,
-        nodes,
-        path_slots,
-        memories,
-        memory_cache,
-        kv_cache,
-        workspace,
-        log_probs,
-        hidden_states,
-    )
+    tree = nodes, path_slots, memories, memory_cache, kv_cache
+    library.decoder_step(weights, table, *tree, workspace, log_probs, hidden_states)
 
 
 def prepared_step(weights: Tensor, table: Tensor, *buffers: Tensor) -> _native.Step:
@@ -275,11 +265,8 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     rows = token_ids.shape[0] * draft_ids.shape[1]
     width = token_ids.shape[1] + draft_ids.shape[2]
-    return (
-        token_ids.new_empty((rows, width)),
-        token_ids.new_empty((rows,)),
-        token_ids.new_empty((rows,)),
-    )
+    of_rows = token_ids.new_empty((rows,))
+    return token_ids.new_empty((rows, width)), of_rows, torch.empty_like(of_rows)
 
 
 @torch.library.register_fake("molspec::acceptance_length")

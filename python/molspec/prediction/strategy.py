@@ -36,6 +36,8 @@ _WIDEST_DRAFTED_ON_DEVICE, _MOST_QUERIES_DRAFTED = 25, 64
 _TOGETHER_ON_CPU, _TOGETHER_ON_DEVICE = 24, 100
 #: Hypotheses that fill a device's passes: with more of them, a query's share falls little.
 _OF_FILES_ON_DEVICE = 1024
+#: The options of `_native.Sampling`.
+_DRAWING = ("temperature", "top_k", "top_p", "seed")
 #: For devices with expensive passes and cheap rows: with the last token a tile of sixteen rows, two
 #: tiles for a single query.
 _DEVICE_TREE, _LONE_DEVICE_TREE = TreeDraft(node_budget=15), TreeDraft(node_budget=31)
@@ -77,13 +79,9 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
         return SearchPlan(spec, external)
     if options.samples is not None:
         common["samples"] = options.samples
-        common["rule"] = _native.Sampling(
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            seed=options.seed,
-            rejection=options.verification == "rejection",
-        )
+        rejection = options.verification == "rejection"
+        drawing = {name: getattr(options, name) for name in _DRAWING}
+        common["rule"] = _native.Sampling(rejection=rejection, **drawing)
     elif options.verification == "relaxed":
         by_drafter = options.judge == "drafter"
         common["rule"] = _native.Relaxed(

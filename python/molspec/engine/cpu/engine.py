@@ -187,16 +187,9 @@ class NativeSession(Session):
         # Through NumPy: torch takes three times as long to read a list.
         offsets = torch.from_numpy(np.array([0, *accumulate(lengths)], dtype=np.int32))
         ids = np.array([i for source in sources for i in source], dtype=np.int32)
-        memories = torch.from_numpy(self._memories[list(rows)])
-        ops.encode(
-            self._packed.weights,
-            self._packed.table,
-            torch.from_numpy(ids),
-            offsets,
-            memories,
-            self._buffers.memory_cache,
-            self._buffers.workspace,
-        )
+        source = torch.from_numpy(ids), offsets, torch.from_numpy(self._memories[list(rows)])
+        caches = self._buffers.memory_cache, self._buffers.workspace
+        ops.encode(self._packed.weights, self._packed.table, *source, *caches)
 
     def _allocate(self, row: int, length: int) -> None:
         check_source_length(length, self._packed.spec.max_positions)
@@ -239,18 +232,10 @@ class NativeSession(Session):
             hidden_states = buffers.hidden_states = buffers.grown(buffers.hidden_states, slots)
         buffers.log_probs = buffers.grown(buffers.log_probs, len(nodes))
         buffers.make_room_for_rows()
-        ops.decoder_step(
-            self._packed.weights,
-            self._packed.table,
-            torch.from_numpy(nodes),
-            torch.from_numpy(path_slots),
-            buffers.memories,
-            buffers.memory_cache,
-            buffers.kv_cache,
-            buffers.workspace,
-            buffers.log_probs,
-            hidden_states,
-        )
+        model = self._packed.weights, self._packed.table
+        tree = torch.from_numpy(nodes), torch.from_numpy(path_slots), buffers.memories
+        caches = buffers.memory_cache, buffers.kv_cache, buffers.workspace
+        ops.decoder_step(*model, *tree, *caches, buffers.log_probs, hidden_states)
         return buffers.log_probs.numpy()
 
     def prepared_step(self) -> _native.Step:

@@ -112,19 +112,12 @@ class Caches:
         hidden_states: Tensor | None = None,
     ) -> None:
         """Queue passes of the decoder over nodes on the device, parents before children."""
+        states = self.hidden_states[:0] if hidden_states is None else hidden_states
+        caches = self.memories, self.memory_cache, kv_cache, self.workspace
         for begin in range(0, len(nodes), MOST_ROWS):
             part = slice(begin, begin + MOST_ROWS)
-            self.library.decoder_step(
-                *self.model,
-                nodes[part],
-                path_slots,
-                self.memories,
-                self.memory_cache,
-                kv_cache,
-                self.workspace,
-                log_probs[part],
-                self.hidden_states[:0] if hidden_states is None else hidden_states,
-            )
+            staged = nodes[part], path_slots
+            self.library.decoder_step(*self.model, *staged, *caches, log_probs[part], states)
 
     def launch_step(self, size: int) -> None:
         """Queue a pass over the first nodes of the buffers."""

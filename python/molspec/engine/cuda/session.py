@@ -93,17 +93,13 @@ class CudaSession(Session):
         caches.outbox.put(sent, caches.source[: len(sent)])
         size = power_of_two(max(length, _FEWEST_POSITIONS))
         head = len(sent) - length
-        caches.graphs.run(
-            ("encode", size),
-            lambda: caches.library.encode(
-                *caches.model,
-                caches.source[head : head + size],
-                caches.source[:2],
-                caches.source[2:head].unsqueeze(0),
-                caches.memory_cache,
-                caches.workspace,
-            ),
-        )
+
+        def encode() -> None:
+            sent = caches.source
+            source = sent[head : head + size], sent[:2], sent[2:head].unsqueeze(0)
+            caches.library.encode(*caches.model, *source, caches.memory_cache, caches.workspace)
+
+        caches.graphs.run(("encode", size), encode)
 
     def _check_source(self, source_ids: npt.NDArray[np.int32]) -> None:
         """Check the ids on the host too: to read the device's check, it would have to wait."""
