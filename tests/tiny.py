@@ -99,12 +99,12 @@ def with_heads(spec: HeadsSpec = HEADS, seed: int = 0) -> Checkpoint:
     return replace(base, heads=HeadsWeights(spec, weights))
 
 
-def ngram() -> bytes:
+def ngram(rewrites: bool = False) -> bytes:
     """An n-gram model of the queries, so that some drafts are accepted."""
     sources = [VOCABULARY.encode(query) for query in QUERIES]
     pairs = list(zip(sources, sources, strict=True))
-    return build_ngram(VOCABULARY, pairs, min_gain=0.0, rewrites=False)
+    return build_ngram(VOCABULARY, pairs, min_gain=0.0, rewrites=rewrites)
 
 
-def drafting_model(dtype: str = "float32") -> Model:
-    return Model(replace(checkpoint(), ngram=ngram()), dtype)
+def drafting_model(dtype: str = "float32", rewrites: bool = False) -> Model:
+    return Model(replace(checkpoint(), ngram=ngram(rewrites)), dtype)

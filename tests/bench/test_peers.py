@@ -16,6 +16,7 @@ from peering.process import PeerProcess
 from peering.report import Origin, Record, markdown, picture
 from peering.trial import Trial
 from tests import tiny
+from tests.refusals import refused
 
 QUERIES = list(tiny.QUERIES[:6])
 
@@ -53,8 +54,7 @@ def test_a_process_answers_and_reports_its_error(folder: Path) -> None:
         assert reply.answers == PlainTorch(folder, "float32", 1).answer(QUERIES[:3], 1)
         assert reply.seconds > 0
         assert reply.peak_bytes > 2**20
-        with pytest.raises(RuntimeError, match="KeyError: 'Br'"):
-            process.answer([["Br"]], 1)
+        refused(RuntimeError, "KeyError: 'Br'", process.answer, [["Br"]], 1)
 
 
 ORIGIN = Origin("product", "0123456789", "test.tsv", {"processor": "x"})
@@ -84,8 +84,7 @@ def test_ratios_compare_with_the_best_peer() -> None:
 def test_records_of_different_measurements_are_not_mixed() -> None:
     records = [record("molspec", "float32", 0.002), record("molspec", "int8", 0.001)]
     records[1] = replace(records[1], origin=replace(ORIGIN, machine={"processor": "y"}))
-    with pytest.raises(ValueError, match=r"the same weights; measure it again$"):
-        markdown(records, ["a & b"], {})
+    refused(r"the same weights; measure it again$", markdown, records, ["a & b"], {})
 
 
 def test_other_weights_are_converted_again(tmp_path: Path) -> None:

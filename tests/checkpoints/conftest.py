@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
+from tests import tiny
 
 TOKENS = ("<PAD>", "<BOS>", "<EOS>", "?", "C", "O", "c")
 
@@ -15,15 +18,8 @@ def vocabulary() -> Vocabulary:
 
 @pytest.fixture
 def spec() -> ModelSpec:
-    return ModelSpec(
-        source_vocab_size=len(TOKENS),
-        target_vocab_size=len(TOKENS),
-        d_model=8,
-        head_count=2,
-        encoder_layers=1,
-        decoder_layers=2,
-        feed_forward=12,
-    )
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(TOKENS))
+    return replace(tiny.SPEC, **sizes, d_model=8, feed_forward=12, max_positions=512)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import torch
 from tests.cuda.emulator import Emulator
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import NODE_FAULTS, SOURCE_FAULTS, batch_of
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
@@ -40,13 +41,7 @@ def test_a_node_does_not_depend_on_the_others(
 
 @pytest.mark.parametrize("convention", ["post-norm", "pre-norm", "t5 v1.1"])
 def test_hidden_states_are_stored_by_slot(cuda: Emulator, convention: str) -> None:
-    batch = batch_of(convention, "uneven")
-    slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
-    other_slots = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
-    hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
-    batch.run(cuda.ops, hidden_states=hidden_states)
-    assert hidden_states[other_slots].isnan().all()
-    torch.testing.assert_close(hidden_states[slots], batch.expected()[1], atol=2e-5, rtol=1e-5)
+    batch_of(convention, "uneven").check_hidden_states(2e-5, cuda.ops)
 
 
 def test_gaps_are_skipped(cuda: Emulator) -> None:
@@ -69,8 +64,7 @@ def test_invalid_node_is_skipped_and_reported(cuda: Emulator, message: str) -> N
     cuda.ops.refuse_fault(workspace)
     NODE_FAULTS[message](batch)
     bad = batch.run(cuda.ops, workspace=workspace)
-    with pytest.raises(RuntimeError, match=message):
-        cuda.ops.refuse_fault(workspace)
+    refused(RuntimeError, message, cuda.ops.refuse_fault, workspace)
     assert bad.isnan().any(dim=1).any()
     assert good.isfinite().all()
 
@@ -84,8 +78,7 @@ def test_invalid_source_is_skipped_and_reported(cuda: Emulator, message: str) ->
     model = batch.packed.weights, batch.packed.table
     sources = batch.source_ids, batch.source_offsets, batch.memories
     cuda.ops.encode(*model, *sources, memory_cache, workspace)
-    with pytest.raises(RuntimeError, match=message):
-        cuda.ops.refuse_fault(workspace)
+    refused(RuntimeError, message, cuda.ops.refuse_fault, workspace)
 
 
 def test_a_small_workspace_is_refused(cuda: Emulator) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from molspec import Decoder, drafting, load
+from molspec import Decoder, load
 from molspec.engine import devices
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
@@ -93,12 +93,7 @@ ON_HOST: tuple[dict[str, Any], ...] = (
 
 
 def model_with_ngram() -> Model:
-    """A model with an n-gram model of the queries."""
-    sources = [tiny.VOCABULARY.encode(query) for query in tiny.QUERIES]
-    ngram = drafting.build_ngram(
-        tiny.VOCABULARY, list(zip(sources, sources, strict=True)), min_gain=0.0, rewrites=True
-    )
-    return Model(replace(tiny.checkpoint(), ngram=ngram), "float32")
+    return tiny.drafting_model(rewrites=True)
 
 
 @pytest.mark.parametrize("options", ON_DEVICE + AHEAD, ids=str)

@@ -75,10 +75,13 @@ def test_drafter_does_not_evaluate_tokens_twice(model: Model, folder: FilePath) 
     assert result.statistics.decoder_calls < MAX_LENGTH
 
 
+def continuations(model: Model, rows: int) -> _native.Continuations:
+    drafts, guess = native_options(NoDraft()), model.context.guess
+    return _native.Continuations(row_count=rows, guess_model=guess, drafts=drafts, width=1)
+
+
 def test_trees_are_not_changed_by_later_requests(model: Model) -> None:
-    paths = _native.Continuations(
-        row_count=2, guess_model=model.context.guess, drafts=native_options(NoDraft()), width=1
-    )
+    paths = continuations(model, 2)
     trees = []
     for row, token_id in enumerate((4, 6)):
         paths.start(row, [4, 6])
@@ -92,9 +95,7 @@ def test_trees_are_not_changed_by_later_requests(model: Model) -> None:
 
 
 def test_a_refused_request_leaves_no_path(model: Model) -> None:
-    paths = _native.Continuations(
-        row_count=1, guess_model=model.context.guess, drafts=native_options(NoDraft()), width=1
-    )
+    paths = continuations(model, 1)
     paths.start(0, [4, 6])
     known, unknown = (_native.Path(row=0, token_ids=ids, log_prob=0.0) for ids in ([4], [99]))
     refused("^token id is 99", paths.request, [known, unknown], [1, 1])
@@ -137,15 +138,10 @@ def test_a_failed_pass_of_a_draft_model_is_evaluated_anew(
 
 @pytest.mark.parametrize("kind", ["continuations", "spec_drafter"])
 def test_advance_needs_a_plan(model: Model, kind: str) -> None:
-    guess = model.context.guess
-    paths: Any
+    paths: Any = continuations(model, 1)
     if kind == "spec_drafter":
-        paths = _native.SpecDrafterPaths(
-            row_count=1, guess_model=guess, node_budget=3, min_log_prob=-9.0
-        )
-    else:
-        drafts = native_options(NoDraft())
-        paths = _native.Continuations(row_count=1, guess_model=guess, drafts=drafts, width=1)
+        limits = {"guess_model": model.context.guess, "node_budget": 3, "min_log_prob": -9.0}
+        paths = _native.SpecDrafterPaths(row_count=1, **limits)
     paths.start(0, [4, 6])
     paths.request([_native.Path(row=0, token_ids=[], log_prob=0.0)], [2])
     with pytest.raises(ValueError, match=r"^nothing is staged: expected plan\(\) after request"):

@@ -2,7 +2,6 @@
 
 from pathlib import Path as FilePath
 
-import pytest
 import torch
 
 import molspec
@@ -10,6 +9,7 @@ from molspec import checkpoints
 from molspec.drafting import ModelDraft
 from tests import tiny
 from tests.drafting.drafters import ReadsHiddenStates
+from tests.refusals import refused
 
 
 def test_hidden_state_predicts_last_token() -> None:
@@ -28,8 +28,7 @@ def test_hidden_state_predicts_last_token() -> None:
 def test_a_draft_model_gives_no_hidden_states(tmp_path: FilePath) -> None:
     checkpoints.write(tiny.checkpoint(), tmp_path / "small")
     drafter = ModelDraft(tmp_path / "small", drafter=ReadsHiddenStates())
-    with pytest.raises(ValueError, match="expected one that needs no hidden states"):
-        tiny.model().predict(["CC"], drafter=drafter)
+    refused("one that needs no hidden states", tiny.model().predict, ["CC"], drafter=drafter)
 
 
 SPECIAL = {f"{kind}_id": getattr(tiny.VOCABULARY, f"{kind}_id") for kind in ("bos", "eos", "pad")}
@@ -44,5 +43,5 @@ def test_callables_have_no_heads_or_hidden_states() -> None:
 
     source = [tiny.VOCABULARY.bos_id, *tiny.VOCABULARY.encode("CC"), tiny.VOCABULARY.eos_id]
     for drafter, message in (("heads", "no draft heads"), (ReadsHiddenStates(), "own engine")):
-        with pytest.raises(ValueError, match=message):
-            molspec.decode((encode, decode), [source], max_length=5, drafter=drafter, **SPECIAL)
+        options = {"max_length": 5, "drafter": drafter, **SPECIAL}
+        refused(message, molspec.decode, (encode, decode), [source], **options)

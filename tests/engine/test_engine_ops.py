@@ -151,14 +151,7 @@ def test_operators_pass_opcheck() -> None:
 def test_hidden_states_are_stored_by_slot(
     convention: str, dtype: torch.dtype, tolerance: float
 ) -> None:
-    batch = batch_of(convention, "ragged", dtype)
-    slots = batch.path_slots[batch.nodes[:, 1] + batch.nodes[:, 2]].long()
-    others = torch.ones(batch.slot_count, dtype=torch.bool).index_fill(0, slots, False)
-    hidden_states = torch.full((batch.slot_count, batch.packed.spec.d_model), torch.nan)
-    assert torch.equal(batch.run(hidden_states=hidden_states), batch.run())
-    assert hidden_states[others].isnan().all()
-    expected = batch.expected()[1]
-    torch.testing.assert_close(hidden_states[slots], expected, rtol=0, atol=tolerance)
+    batch_of(convention, "ragged", dtype).check_hidden_states(tolerance)
 
 
 def test_hidden_states_with_too_few_rows_are_refused() -> None:

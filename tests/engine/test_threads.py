@@ -18,6 +18,7 @@ import molspec
 from molspec.engine.devices import on_one_torch_thread
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import batch_of
+from tests.refusals import refused
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 
@@ -95,8 +96,7 @@ def test_errors_on_threads_are_raised_by_the_call() -> None:
         path_slots=torch.zeros(820, dtype=torch.int32),
     )
     molspec.set_num_threads(3)
-    with pytest.raises(RuntimeError, match="expected no slot twice"):
-        wrong.run()
+    refused(RuntimeError, "expected no slot twice", wrong.run)
     assert torch.equal(batch.run(), expected)
 
 
@@ -125,8 +125,7 @@ def test_predict_works_if_threads_cannot_start() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 65, 10**30, 1.5, "2", True, None])
 def test_thread_counts_out_of_range_are_refused(count: Any) -> None:
-    with pytest.raises(ValueError, match=f"^threads is {count!r}: expected (a whole|at most 64)"):
-        molspec.set_num_threads(count)
+    refused(f"^threads is {count!r}: expected (a whole|at most 64)", molspec.set_num_threads, count)
     assert molspec.get_num_threads() == 1
 
 

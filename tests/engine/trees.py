@@ -71,6 +71,15 @@ class Batch:
         sources = self.source_ids.split(self.source_offsets.diff().tolist())
         return reference.steps(spec, weights, self.packed.dtype, sources, self.paths)
 
+    def check_hidden_states(self, tolerance: float, library: Any = ops) -> None:
+        """Those of the nodes are stored by slot, as the twin has them, and change no log-prob."""
+        slots = self.path_slots[self.nodes[:, 1] + self.nodes[:, 2]].long()
+        others = torch.ones(self.slot_count, dtype=torch.bool).index_fill(0, slots, False)
+        states = torch.full((self.slot_count, self.packed.spec.d_model), torch.nan)
+        assert torch.equal(self.run(library, hidden_states=states), self.run(library))
+        assert states[others].isnan().all()
+        torch.testing.assert_close(states[slots], self.expected()[1], rtol=0, atol=tolerance)
+
     def alone(self, row: int) -> Batch:
         """A batch of one node's path and query; the last log-probs are those of the node."""
         query, path = self.paths[row]

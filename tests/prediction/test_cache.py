@@ -133,8 +133,7 @@ def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
     ):
         refused(message, cache.predict, tiny_model, *wrong)
     refused("options is given with", cache.predict, tiny_model, ["CCO"], OPTIONS, n_best=2)
-    with pytest.raises(TypeError, match="did you mean n_best"):
-        cache.predict(tiny_model, ["CCO"], nbest=2)  # type: ignore[call-arg]
+    refused(TypeError, "did you mean n_best", cache.predict, tiny_model, ["CCO"], nbest=2)
     found = cache.predict(tiny_model, ["CCO"], n_best=2, max_length=9)
     assert found == tiny_model.predict(["CCO"], 2, max_length=9)
     assert found.statistics.queries == 1

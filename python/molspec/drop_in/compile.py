@@ -104,20 +104,7 @@ def compile(  # noqa: A001
     device = choose_device(device, dtype)
     if max_positions is not None:
         max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
-    if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
-        raise ValueError(
-            f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"
-        )
-    if isinstance(module, torch.jit.ScriptModule):
-        raise ValueError("module is scripted: expected the torch.nn.Module that it was made from")
-    if not isinstance(module, nn.Module):
-        raise ValueError(
-            f"module is a {type(module).__name__}: expected a torch.nn.Module; give two functions "
-            "over it as encode and decode"
-        )
-    if (encode is None) != (decode is None) or not (encode is None or callable(encode)):
-        kinds = f"encode is a {type(encode).__name__} and decode a {type(decode).__name__}"
-        raise ValueError(f"{kinds}: expected two functions, or neither")
+    _check(module, vocabulary, encode, decode)
     module = unwrapped(module) if encode is None else module
     check_own(name for name, _ in module.named_parameters())
     pad_id = None if vocabulary is None else vocabulary.pad_id
@@ -160,6 +147,24 @@ def compile(  # noqa: A001
     model = Model(checkpoint, dtype, device)
     model.compiled = checkpoint
     return model
+
+
+def _check(module: object, vocabulary: object, encode: object, decode: object) -> None:
+    """Raise ValueError for arguments of another kind."""
+    if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+        raise ValueError(
+            f"vocabulary is a {type(vocabulary).__name__}: expected a molspec.Vocabulary"
+        )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ValueError("module is scripted: expected the torch.nn.Module that it was made from")
+    if not isinstance(module, nn.Module):
+        raise ValueError(
+            f"module is a {type(module).__name__}: expected a torch.nn.Module; give two functions "
+            "over it as encode and decode"
+        )
+    if (encode is None) != (decode is None) or not (encode is None or callable(encode)):
+        kinds = f"encode is a {type(encode).__name__} and decode a {type(decode).__name__}"
+        raise ValueError(f"{kinds}: expected two functions, or neither")
 
 
 def _find(own: EncoderDecoder, max_positions: int | None) -> tuple[ModelSpec, Weights]:

@@ -147,6 +147,64 @@ class PositionsError(ValueError):
         self.longest = longest
 
 
+@dataclass(frozen=True)
+class _Side:
+    """A side of a module as it is called: the encoder, or the decoder over a memory."""
+
+    name: str
+    own: EncoderDecoder
+    memory: Tensor | None
+
+    def recorded(
+        self, ids: Tensor, until: Literal["entry", "query"] | None = None
+    ) -> tuple[Recorder, Tensor]:
+        """The operations on ids, and the result."""
+        ids = result = ids.to(self.own.device)
+        # What enters the layers does not depend on the memory.
+        recorder = Recorder(ids, None if until else self.memory, until)
+        with suppress(Entered), recorder:
+            result = self._run(ids)
+        return recorder, result
+
+    def _run(self, ids: Tensor) -> Tensor:
+        if self.memory is None:
+            return self.own.encode(ids)
+        rows = self.memory.expand(len(ids), *self.memory.shape[1:])
+        mask = torch.zeros(rows.shape[:2], dtype=torch.bool, device=self.own.device)
+        return self.own.decode_unpadded(ids, rows, mask)
+
+    def entry(self, ids: Tensor) -> Tensor:
+        """Rows [token, d] that enter the layers."""
+        rows = self.recorded(ids, "entry")[0].entry
+        if rows is None or len(rows) != ids.numel():
+            raise ValueError(
+                f"no linear layer or norm of the {self.name} takes a row for each token"
+            )
+        return rows
+
+    def table(self) -> Tensor:
+        """The table that is indexed with the token ids."""
+        ids = torch.tensor([[1, 0, 0]], device="cpu")
+        for table, indices in self.recorded(ids, "entry")[0].lookups:
+            if torch.equal(indices.cpu().reshape(-1), ids[0]):
+                return table
+        raise ValueError(f"no table of the module is indexed with the {self.name}'s token ids")
+
+    def inputs(self, max_positions: int) -> tuple[Tensor, Tensor]:
+        """A row a token and a row a position, whose sums enter the layers."""
+        table = self.table()
+        vocab_size = len(table)
+        first = self.entry(torch.arange(vocab_size, device="cpu")[:, None])
+        # Positions may not count padding.
+        token_id = int(draw_ids(vocab_size, self.own.pad_id, 1))
+        shifted = _longest(self.entry, token_id, max_positions)
+        # What is not a multiple of the tokens' table is the first position's; only the sum counts.
+        spread, usable = table - table[-1], slice(vocab_size // 2, None)
+        scale = ((first - first[-1]) * spread)[usable].sum() / spread[usable].square().sum()
+        zero = first[token_id] - scale.nan_to_num() * table[token_id]
+        return first - zero, shifted - shifted[0] + zero
+
+
 def record(
     name: str, own: EncoderDecoder, max_positions: int, memory: Tensor | None = None
 ) -> Stack:
@@ -154,59 +212,29 @@ def record(
 
     Raises ValueError if its input is not a row a token and a row a position.
     """
+    side = _Side(name, own, memory)
+    tokens, positions = side.inputs(max_positions)
 
-    def run(ids: Tensor) -> Tensor:
-        if memory is None:
-            return own.encode(ids)
-        rows = memory.expand(len(ids), *memory.shape[1:])
-        mask = torch.zeros(rows.shape[:2], dtype=torch.bool, device=own.device)
-        return own.decode_unpadded(ids, rows, mask)
-
-    def recorded(
-        ids: Tensor, until: Literal["entry", "query"] | None = None
-    ) -> tuple[Recorder, Tensor]:
-        ids = result = ids.to(own.device)
-        # What enters the layers does not depend on the memory.
-        recorder = Recorder(ids, None if until else memory, until)
-        with suppress(Entered), recorder:
-            result = run(ids)
-        return recorder, result
-
-    def entry(ids: Tensor) -> Tensor:
-        rows = recorded(ids, "entry")[0].entry
-        if rows is None or len(rows) != ids.numel():
-            raise ValueError(f"no linear layer or norm of the {name} takes a row for each token")
-        return rows
-
-    table = _table(name, lambda ids: recorded(ids, "entry")[0])
-    vocab_size = len(table)
-    first = entry(torch.arange(vocab_size, device="cpu")[:, None])
-    token_id = int(draw_ids(vocab_size, own.pad_id, 1))  # positions may not count padding
-    shifted = _longest(entry, token_id, max_positions)
-    # What is not a multiple of the tokens' table is the first position's; only the sum counts.
-    spread, usable = table - table[-1], slice(vocab_size // 2, None)
-    scale = ((first - first[-1]) * spread)[usable].sum() / spread[usable].square().sum()
-    zero = first[token_id] - scale.nan_to_num() * table[token_id]
-    tokens, positions = first - zero, shifted - shifted[0] + zero
-    ids = draw_ids(vocab_size, own.pad_id, 1, min(_LENGTHS[name], max_positions))
+    def drawn(length: int) -> Tensor:
+        return draw_ids(len(tokens), own.pad_id, 1, min(length, max_positions))
 
     def record_longest() -> Recorder:
-        longest = draw_ids(vocab_size, own.pad_id, 1, max_positions)
-        return recorded(longest, "query")[0]
+        return side.recorded(drawn(max_positions), "query")[0]
 
-    stack = Stack(name, tokens, positions, None, *recorded(ids), record_longest)
+    ids = drawn(_LENGTHS[name])
+    stack = Stack(name, tokens, positions, None, *side.recorded(ids), record_longest)
     if not bool(stack.result.isfinite().all()):
         raise ValueError(f"the {name} gives NaN or infinity: expected numbers; forbid ids by -1e9")
-    if not is_same(recorded(ids)[1], stack.result):
+    if not is_same(side.recorded(ids)[1], stack.result):
         raise ValueError(f"the {name} gives two results for one input: is it random?")
-    if not is_same(entry(ids), stack.entry):
+    if not is_same(side.entry(ids), stack.entry):
         raise ValueError(
             f"the input of the {name}'s layers is not the sum of a row a token and a row a position"
         )
     if _relative(stack.recorder, ids.shape[1]) is None:
         return stack
-    longer = draw_ids(vocab_size, own.pad_id, 1, min(_RELATIVE_LENGTH, max_positions))
-    return replace(stack, relative=_relative(recorded(longer)[0], longer.shape[1]))
+    longer = drawn(_RELATIVE_LENGTH)
+    return replace(stack, relative=_relative(side.recorded(longer)[0], longer.shape[1]))
 
 
 def draw_ids(size: int, pad_id: int, *shape: int) -> Tensor:
@@ -253,15 +281,6 @@ def pieces(step: Step, size: int) -> Iterator[Step]:
     parts = step.weight.split(size), bias.split(size), step.result.split(size, -1)
     for weight, part, result in zip(*parts, strict=True):
         yield Step(weight, None if step.bias is None else part, step.entry, result)
-
-
-def _table(name: str, recorded: Callable[[Tensor], Recorder]) -> Tensor:
-    """The table that is indexed with the token ids."""
-    ids = torch.tensor([[1, 0, 0]], device="cpu")
-    for table, indices in recorded(ids).lookups:
-        if torch.equal(indices.cpu().reshape(-1), ids[0]):
-            return table
-    raise ValueError(f"no table of the module is indexed with the {name}'s token ids")
 
 
 def _longest(entry: Callable[[Tensor], Tensor], token_id: int, max_positions: int) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from math import exp, inf, log
 from typing import Any, Literal
 
@@ -133,6 +134,10 @@ class Route:
         }
 
 
+#: A setting of several texts between commas.
+_several = partial(http_setting, "", joint=",")
+
+
 @dataclass(frozen=True)
 class SearchLimits:
     """The limits of a search, and of the routes that it looks for.
@@ -158,22 +163,14 @@ class SearchLimits:
         "probability", "The order of routes; with --check confirmed ones come first."
     )
     exclude_target: bool = http_setting(False, "Plan a target that is in stock all the same.")
-    keep_bonds: str = http_setting(
-        "",
-        "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices. May be repeated.",
-        joint=",",
+    keep_bonds: str = _several(
+        "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices. May be repeated."
     )
-    break_bonds: str = http_setting(
-        "", "Bonds that every route breaks, as --keep-bonds has them.", joint=","
-    )
-    buy: str = http_setting(
-        "", "A molecule that counts as purchasable. May be repeated.", joint=","
-    )
-    avoid: str = http_setting(
-        "", "A molecule that is not to be bought. May be repeated.", joint=","
-    )
-    forbid: str = http_setting(
-        "", "A step that no route has, as A.B>>C. May be repeated.", joint=",", metavar="REACTION"
+    break_bonds: str = _several("Bonds that every route breaks, as --keep-bonds has them.")
+    buy: str = _several("A molecule that counts as purchasable. May be repeated.")
+    avoid: str = _several("A molecule that is not to be bought. May be repeated.")
+    forbid: str = _several(
+        "A step that no route has, as A.B>>C. May be repeated.", metavar="REACTION"
     )
 
     def __post_init__(self) -> None:

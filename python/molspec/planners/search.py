@@ -247,28 +247,13 @@ class Planner:
             return Plan(number, query, error=told(error))
 
     def _plan(self, query: Query, number: int) -> Plan:
-        limits = self.limits
-        stock = self._stock
+        limits, stock = self.limits, self._stock
         try:
-            racemate = read_racemate(query.smiles)
-            whole = canonicalise(query.smiles.strip()) if racemate is None else racemate.decoded
-            in_stock = whole in stock and not limits.exclude_target
-            main = not (self._model.expander.keep_salts or in_stock)
-            prepared = prepare_query(query, main, self._hydrogen and not in_stock)
-            if prepared.error is not None:
-                raise ValueError(prepared.error)
-            target = canonical_query(prepared.decoded)
-            if ">" in target:
-                raise ValueError("a side of a reaction: expected a molecule")
-            root = marked(target, query.smiles.partition(" |")[0], limits)
+            root, avoided, note = self._root(query)
         except ValueError as error:
             return Plan(number, query, error=str(error))
-        sold = "" if racemate or not stock.racemate(target) else stock.bought(target)
-        only = sold and f"in stock only as {sold}"
-        note = "; ".join(filter(None, (prepared.note, only, limits.aims)))
-        alone = {target} if limits.exclude_target or sold else set()
-        self._inventory.avoided = listed(limits.avoid) | alone
-        search = self._search
+        target, search = root.smiles, self._search
+        self._inventory.avoided = avoided
         search.begin(limits)
         began = perf_counter()
         graph, _ = search.run_from_mol(root)
@@ -303,6 +288,30 @@ class Planner:
             min_share=limits.min_share,
             note=note,
         )
+
+    def _root(self, query: Query) -> tuple[Molecule, frozenset[str], str]:
+        """The molecule to search for, with the bonds to keep and to break.
+
+        Also the molecules that are not to be bought, and what is told of the target.
+
+        Raises ValueError, saying why, if it cannot be planned.
+        """
+        limits, stock = self.limits, self._stock
+        racemate = read_racemate(query.smiles)
+        whole = canonicalise(query.smiles.strip()) if racemate is None else racemate.decoded
+        in_stock = whole in stock and not limits.exclude_target
+        main = not (self._model.expander.keep_salts or in_stock)
+        prepared = prepare_query(query, main, self._hydrogen and not in_stock)
+        if prepared.error is not None:
+            raise ValueError(prepared.error)
+        target = canonical_query(prepared.decoded)
+        if ">" in target:
+            raise ValueError("a side of a reaction: expected a molecule")
+        root = marked(target, query.smiles.partition(" |")[0], limits)
+        sold = "" if racemate or not stock.racemate(target) else stock.bought(target)
+        alone = {target} if limits.exclude_target or sold else set()
+        told = (prepared.note, sold and f"in stock only as {sold}", limits.aims)
+        return root, listed(limits.avoid) | alone, "; ".join(filter(None, told))
 
     def _why(self, seconds: float) -> str:
         """Why the search ended without a route."""

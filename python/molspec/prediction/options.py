@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from molspec.common.console import quoted
@@ -75,35 +76,33 @@ _SEARCHES: dict[Search, _Takes] = {
 }
 ANSWERS, BEAMS, DRAFTS = "Answers", "Beams", "Drafts"
 SAMPLES, RELAXED = "Samples", "Relaxed verification"
+#: The options of each group, which a request to the server may set too.
+_of_answers, _of_beams, _of_drafts, _of_samples, _relaxed = (
+    partial(http_setting, group=group) for group in (ANSWERS, BEAMS, DRAFTS, SAMPLES, RELAXED)
+)
 
 
 @dataclass(frozen=True)
 class PredictOptions:
     """How to decode. Raises ValueError, naming the option, for a bad value or combination."""
 
-    n_best: int = http_setting(
-        1,
-        "Number of answers for each query.",
-        group=ANSWERS,
-        most=WIDEST_BEAM,
-        flags=("--n-best", "-n"),
+    n_best: int = _of_answers(
+        1, "Number of answers for each query.", most=WIDEST_BEAM, flags=("--n-best", "-n")
     )
-    beam_size: int | None = http_setting(
+    beam_size: int | None = _of_beams(
         None,
         "Number of hypotheses in the beam; n_best by default.",
         more="Greedy decoding if both are 1.",
-        group=BEAMS,
         most=WIDEST_BEAM,
     )
-    beam: BeamKind | None = http_setting(
+    beam: BeamKind | None = _of_beams(
         None,
         "Beam search: exact, standard or sbs; by default greedy for one answer, else exact.",
         more='"exact" gives standard beam search\'s own list in fewer passes. "standard" takes one '
         'pass for each token. "sbs" is the speculative beam search of Andronov et al., which is '
         "approximate.",
-        group=BEAMS,
     )
-    drafter: AnyDrafter | None = http_setting(
+    drafter: AnyDrafter | None = _of_drafts(
         None,
         f"Drafter: {', '.join(DRAFTERS)}; by default the one that is fastest for the search.",
         more="Also a configuration of `molspec.drafting`, or an object with the methods of "
@@ -112,34 +111,30 @@ class PredictOptions:
         "3, or wider than 10 with Intel's AVX-512 kernels or decoder weights of 16 MiB or more. On "
         "a device those are all beams of batches, which are decoded without drafts there whatever "
         "the drafter, and beams wider than 25 with `batch_size=1`.",
-        group=DRAFTS,
     )
-    draft_length: int | None = http_setting(
-        None, "For the drafter windows: tokens of each draft.", group=DRAFTS, most=1000
+    draft_length: int | None = _of_drafts(
+        None, "For the drafter windows: tokens of each draft.", most=1000
     )
-    draft_count: int | None = http_setting(
-        None, "For the drafter windows: drafts for each query.", group=DRAFTS, most=1000
+    draft_count: int | None = _of_drafts(
+        None, "For the drafter windows: drafts for each query.", most=1000
     )
-    node_budget: int | None = http_setting(
+    node_budget: int | None = _of_drafts(
         None,
         "For drafters of trees: draft tokens of a query in each decoder pass.",
         more="By default the drafter tree weighs the cost of each token.",
-        group=DRAFTS,
         most=10_000,
     )
-    length_penalty: float = http_setting(
+    length_penalty: float = _of_beams(
         0.0,
         "Rank hypotheses by log_prob / length ** length_penalty.",
         more="Merged answers need 0: they rank by their probability.",
-        group=BEAMS,
     )
-    finished: Literal["beam", "separate"] = http_setting(
+    finished: Literal["beam", "separate"] = _of_beams(
         "beam",
         "Whether finished hypotheses stay in the beam (beam) or leave it (separate).",
         more='"separate" is the search of Hugging Face\'s `generate`. It costs more nodes and '
         "gives likelier answers at the lower ranks. It ends when no unfinished hypothesis ranks "
         "before the last finished one; without a length penalty no better answer can then come.",
-        group=BEAMS,
     )
     batch_size: int = setting(
         DEFAULT_BATCH_SIZE,
@@ -149,20 +144,18 @@ class PredictOptions:
         group=ANSWERS,
         most=65536,
     )
-    min_length: int = http_setting(
+    min_length: int = _of_answers(
         1,
         "Minimum tokens of an answer, with EOS.",
         more="Hypotheses do not end before. On a device such searches run on the host.",
-        group=ANSWERS,
         most=1_000_000,
     )
-    max_length: int | None = http_setting(
+    max_length: int | None = _of_answers(
         None,
         "Maximum tokens of an answer, with EOS; by default 200 or the model's limit.",
-        group=ANSWERS,
         most=1_000_000,
     )
-    target_prefix: str | None = http_setting(
+    target_prefix: str | None = _of_answers(
         None,
         "Text that every answer begins with; for retro a molecule that is one of the reactants.",
         more="`log_prob` counts it, and `log_prob_after_prefix` is the part of the rest. For "
@@ -171,109 +164,88 @@ class PredictOptions:
         "(one of the query if it is decoded as given) the pair with the longest common beginning, "
         "or as many as `augmentations` says. A drafter reads the prefix in the first pass. On a "
         "device such searches run on the host.",
-        group=ANSWERS,
     )
-    token_log_probs: bool = http_setting(
+    token_log_probs: bool = _of_answers(
         False,
         "Give the log-probability of every token of an answer.",
         more="Also of EOS, which is the last if the answer is finished. Merged answers have those "
         "of their likeliest spelling. On a device such searches run on the host.",
-        group=ANSWERS,
     )
-    merge_duplicates: bool = http_setting(
-        False,
-        "Merge answers that are the same molecule and add their probabilities.",
-        group=ANSWERS,
+    merge_duplicates: bool = _of_answers(
+        False, "Merge answers that are the same molecule and add their probabilities."
     )
-    canonical_queries: bool | None = http_setting(
+    canonical_queries: bool | None = _of_answers(
         None,
         "Whether to make queries canonical first; by default as the model was trained.",
         more="Canonical queries are RDKit's canonical SMILES without atom maps. The bundled models "
         "and those of `molspec train` were trained on them.",
-        group=ANSWERS,
         flags=("--canonical-queries/--queries-as-given",),
     )
-    augmentations: int = http_setting(
+    augmentations: int = _of_answers(
         1,
         "Number of spellings of each query; their answers are merged.",
         more="The spellings are the canonical one and others that begin at other atoms. Use them "
         "with models that were trained on such (root-aligned SMILES, as the bundled ones were). "
         "Answers that are one molecule are merged, with the mean of their probabilities (Zhong et "
         "al. 2022, test-time augmentation).",
-        group=ANSWERS,
         most=1000,
     )
-    augment_below: float | None = http_setting(
+    augment_below: float | None = _of_answers(
         None,
         "Decode the next spelling only while the first answer's probability is below this.",
         more="The canonical spelling comes first, and `augmentations` is the maximum. The "
         "probability is that of the merged list so far. Queries whose first answer is probable "
         "cost one spelling.",
-        group=ANSWERS,
         above=0,
         most=1,
     )
-    drop_invalid: bool = http_setting(
-        False, "Drop answers that are unfinished or not a molecule.", group=ANSWERS
-    )
-    drop_unchanged: bool | None = http_setting(
+    drop_invalid: bool = _of_answers(False, "Drop answers that are unfinished or not a molecule.")
+    drop_unchanged: bool | None = _of_answers(
         False,
         "Drop predictions that leave the molecules unchanged.",
         more="For `retro`, an answer is unchanged if the query is among its molecules; for "
         "`product`, if it is among the query's molecules. None drops them for models of reactants: "
         "a product that does not react is an answer.",
-        group=ANSWERS,
     )
-    drop_impossible: bool = http_setting(
+    drop_impossible: bool = _of_answers(
         False,
         "Drop answers whose product has an element that no reactant has.",
         more="Files and `Result.doubt` mark such answers. Some data leave out a reactant, such as "
         "the oxidant that gives an oxygen.",
-        group=ANSWERS,
     )
-    max_beam_factor: int = http_setting(
+    max_beam_factor: int = _of_answers(
         4,
         "Maximum factor by which the beam widens if answers were dropped.",
         more="The query is decoded again with a beam twice as wide each time; 1 decodes it once.",
-        group=ANSWERS,
         most=1000,
     )
-    samples: int | None = http_setting(
+    samples: int | None = _of_samples(
         None,
         "Draw this many random answers instead of the best ones.",
         more="They come in the order drawn. The seed fixes the samples of a query, whatever the "
         "drafts, batch, order or threads. With merge_duplicates, equal samples become one with "
         "their `count`, the most frequent first.",
-        group=SAMPLES,
         most=1000,
     )
-    temperature: float = http_setting(
+    temperature: float = _of_samples(
         1.0,
         "Divides log-probabilities: below 1, likely tokens become likelier.",
         more="From 0.001 to 1000. Predictions have the model's own log_prob, at temperature 1.",
-        group=SAMPLES,
         least=0.001,
         most=1000,
     )
-    top_k: int | None = http_setting(
-        None, "Draw among the top_k likeliest tokens.", group=SAMPLES, most=1_000_000
-    )
-    top_p: float | None = http_setting(
+    top_k: int | None = _of_samples(None, "Draw among the top_k likeliest tokens.", most=1_000_000)
+    top_p: float | None = _of_samples(
         None,
         "Draw among the fewest tokens whose probabilities reach this sum.",
         more="After top_k if both are given.",
-        group=SAMPLES,
         above=0,
         most=1,
     )
-    seed: int = http_setting(
-        0,
-        "Seed of the samples: a whole number from 0, below 2**64.",
-        group=SAMPLES,
-        least=0,
-        most=2**64 - 1,
+    seed: int = _of_samples(
+        0, "Seed of the samples: a whole number from 0, below 2**64.", least=0, most=2**64 - 1
     )
-    verification: Verification = http_setting(
+    verification: Verification = _of_drafts(
         "strict",
         "Which draft tokens are accepted: strict, relaxed (greedy) or rejection (samples).",
         more='"strict" accepts the model\'s own tokens, so drafts change no answer. "relaxed" also '
@@ -281,19 +253,13 @@ class PredictOptions:
         "on the drafter, and `tolerated` counts such tokens of an answer. "
         '"rejection" draws samples as Leviathan et al. (2023) do. They have the same distribution, '
         "but depend on the drafter.",
-        group=DRAFTS,
     )
-    beta: int = http_setting(
-        3, "A relaxed draft token is among the beta likeliest.", group=RELAXED, most=1000
-    )
-    tau: float = http_setting(
-        1.0, "A relaxed draft token is at most tau nats below the likeliest.", group=RELAXED
-    )
-    judge: Literal["model", "drafter"] = http_setting(
+    beta: int = _relaxed(3, "A relaxed draft token is among the beta likeliest.", most=1000)
+    tau: float = _relaxed(1.0, "A relaxed draft token is at most tau nats below the likeliest.")
+    judge: Literal["model", "drafter"] = _relaxed(
         "model",
         "Whose probability decides about a relaxed draft token: model or drafter.",
         more='"drafter" is for comparison: nearly all answers are then wrong.',
-        group=RELAXED,
     )
 
     def __post_init__(self) -> None:

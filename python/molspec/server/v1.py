@@ -31,7 +31,13 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 def make_router(service: Service) -> APIRouter:
     """The routes, for an application to include."""
     router = APIRouter(prefix="/v1", tags=["v1"])
+    _add_answers(router, service)
+    _add_models(router, service)
+    _add_molecules(router, service)
+    return router
 
+
+def _add_answers(router: APIRouter, service: Service) -> None:
     @router.post("/predict", responses=_ANSWERS, response_model=schemas.AnswerList)
     async def predict(body: schemas.PredictBody, request: Request) -> Response:
         """Predict. A query that cannot be answered has an `error`; the others are answered."""
@@ -65,6 +71,8 @@ def make_router(service: Service) -> APIRouter:
         answers = service.submit(request, worker, body.queries, config, targets, body.seconds)
         return await _answer(service, worker, answers, queries, body.stream)
 
+
+def _add_models(router: APIRouter, service: Service) -> None:
     @router.get("/models")
     def models() -> schemas.Models:
         """List the served models and the limits of a request."""
@@ -87,6 +95,8 @@ def make_router(service: Service) -> APIRouter:
             limits=asdict(service.limits),
         )
 
+
+def _add_molecules(router: APIRouter, service: Service) -> None:
     @router.post("/read")
     async def read(body: schemas.ReadBody) -> dict[str, str]:
         """Read what was pasted, as SMILES."""
@@ -113,8 +123,6 @@ def make_router(service: Service) -> APIRouter:
             )
 
         return {"offers": await service.early(offer, body.smiles)}
-
-    return router
 
 
 def _named(service: Service, name: str | None) -> Worker:

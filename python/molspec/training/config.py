@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import partial
 from typing import Any, Literal
 
 from molspec.common.fields import check_fields, setting
@@ -17,7 +18,11 @@ OptimizerName = Literal["muon", "adamw"]
 #: Fields of ModelSpec that the data decide.
 _DATA_FIELDS = ("source_vocab_size", "target_vocab_size")
 _SHARES = ("dropout", "warm_up", "label_smoothing", "averaging")
-_BUDGET, _MODEL, _STEPS, _VALIDATION = "Budget", "Model", "Optimiser steps", "Validation"
+_MODEL = "Model"
+#: The settings of each group.
+_of_budget, _of_model, _of_steps, _of_validation = (
+    partial(setting, group=group) for group in ("Budget", _MODEL, "Optimiser steps", "Validation")
+)
 
 
 @dataclass(frozen=True)
@@ -72,32 +77,28 @@ class StepConfig:
     Raises ValueError, naming the field, if a value is invalid.
     """
 
-    batch_tokens: int = setting(
+    batch_tokens: int = _of_steps(
         8192,
         "Padded tokens of a batch, of all processes.",
         more="Source and target tokens together.",
-        group=_STEPS,
     )
-    learning_rate: float = setting(1e-3, "Peak of the learning rate.", group=_STEPS, above=0)
-    warm_up: float = setting(
+    learning_rate: float = _of_steps(1e-3, "Peak of the learning rate.", above=0)
+    warm_up: float = _of_steps(
         0.04,
         "Share of the budget in which the learning rate rises linearly.",
         more="Then it falls linearly, to 0 at the end of the budget.",
-        group=_STEPS,
     )
-    optimizer: OptimizerName = setting(
-        "muon", "muon or adamw, for the layers' matrices; other weights use AdamW.", group=_STEPS
+    optimizer: OptimizerName = _of_steps(
+        "muon", "muon or adamw, for the layers' matrices; other weights use AdamW."
     )
-    weight_decay: float = setting(0.01, "Weight decay of matrices.", group=_STEPS)
-    gradient_norm: float = setting(
-        1.0, "Maximum norm of the gradient; longer ones are shortened to it.", group=_STEPS, above=0
+    weight_decay: float = _of_steps(0.01, "Weight decay of matrices.")
+    gradient_norm: float = _of_steps(
+        1.0, "Maximum norm of the gradient; longer ones are shortened to it.", above=0
     )
-    precision: Precision = setting(
-        "bfloat16", "Matrix products in `bfloat16` or `float32`; weights are float32.", group=_STEPS
+    precision: Precision = _of_steps(
+        "bfloat16", "Matrix products in `bfloat16` or `float32`; weights are float32."
     )
-    seed: int = setting(
-        0, "Seed of weights, order and dropout.", group=_STEPS, least=0, most=2**64 - 1
-    )
+    seed: int = _of_steps(0, "Seed of weights, order and dropout.", least=0, most=2**64 - 1)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -114,31 +115,25 @@ class TrainConfig(StepConfig):
     Exactly one of `minutes` and `steps` is the budget; the schedule is fitted to it.
     """
 
-    minutes: float | None = setting(
+    minutes: float | None = _of_budget(
         None,
         "Budget: minutes.",
         more="Wall-clock time of all parts of an interrupted training, without the pauses.",
-        group=_BUDGET,
         above=0,
     )
-    steps: int | None = setting(
+    steps: int | None = _of_budget(
         None,
         "Budget: steps.",
         more="The same configuration and data give the same weights: on a CPU to the bit, with the "
         "same number of threads.",
-        group=_BUDGET,
     )
-    patience: int | None = setting(
-        None,
-        "Stop after this many validations without better token accuracy.",
-        more="None: never.",
-        group=_BUDGET,
+    patience: int | None = _of_budget(
+        None, "Stop after this many validations without better token accuracy.", more="None: never."
     )
-    save_minutes: float = setting(
+    save_minutes: float = _of_budget(
         5.0,
         "Minutes between saved states.",
         more="A state is also saved at each validation, and at SIGTERM or Ctrl-C.",
-        group=_BUDGET,
     )
     model: Mapping[str, Any] = field(
         default_factory=dict,
@@ -148,27 +143,22 @@ class TrainConfig(StepConfig):
             "group": _MODEL,
         },
     )
-    dropout: float = setting(0.1, "Dropout probability.", group=_MODEL)
-    averaging: float = setting(
+    dropout: float = _of_model(0.1, "Dropout probability.")
+    averaging: float = _of_model(
         0.998,
         "Weights are averaged over about the last 1 / (1 - averaging) steps.",
         more="An exponential average; 0 takes the last weights.",
-        group=_MODEL,
     )
-    label_smoothing: float = setting(0.0, "Label smoothing of the loss.", group=_STEPS)
-    exit_layers: int = setting(
-        0, "Also train the first decoder layers to answer alone; 0: no.", group=_STEPS, least=0
+    label_smoothing: float = _of_steps(0.0, "Label smoothing of the loss.")
+    exit_layers: int = _of_steps(
+        0, "Also train the first decoder layers to answer alone; 0: no.", least=0
     )
-    exit_share: float = setting(
-        0.1, "Weight of their loss beside the whole model's.", group=_STEPS, above=0
+    exit_share: float = _of_steps(0.1, "Weight of their loss beside the whole model's.", above=0)
+    validate_every: int = _of_validation(1000, "Steps between validations.")
+    validation_pairs: int = _of_validation(
+        1000, "Maximum validation pairs for loss and token accuracy."
     )
-    validate_every: int = setting(1000, "Steps between validations.", group=_VALIDATION)
-    validation_pairs: int = setting(
-        1000, "Maximum validation pairs for loss and token accuracy.", group=_VALIDATION
-    )
-    decoded_pairs: int = setting(
-        200, "Maximum validation pairs decoded for top-1.", group=_VALIDATION, least=0
-    )
+    decoded_pairs: int = _of_validation(200, "Maximum validation pairs decoded for top-1.", least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,24 +209,23 @@ class TrainConfig(StepConfig):
 class DrafterConfig(StepConfig):
     """The settings that decide a drafter's weights, beside model, data and the drafter's form."""
 
-    steps: int = setting(2000, "Optimiser steps.", group=_BUDGET)
-    batch_tokens: int = setting(4096, "Padded tokens of a batch.", group=_STEPS)
-    learning_rate: float = setting(2e-3, "Peak of the learning rate.", group=_STEPS, above=0)
-    optimizer: OptimizerName = setting("adamw", "muon or adamw.", group=_STEPS)
-    precision: Precision = setting("float32", "bfloat16 or float32.", group=_STEPS)
+    steps: int = _of_budget(2000, "Optimiser steps.")
+    batch_tokens: int = _of_steps(4096, "Padded tokens of a batch.")
+    learning_rate: float = _of_steps(2e-3, "Peak of the learning rate.", above=0)
+    optimizer: OptimizerName = _of_steps("adamw", "muon or adamw.")
+    precision: Precision = _of_steps("float32", "bfloat16 or float32.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig(DrafterConfig):
     """The settings that decide the weights of draft heads, beside model and data."""
 
-    optimizer: Literal["adamw"] = setting("adamw", "adamw, the only one for heads.", group=_STEPS)
+    optimizer: Literal["adamw"] = _of_steps("adamw", "adamw, the only one for heads.")
     heads: HeadsSpec = field(default_factory=HeadsSpec)
-    joint: bool = setting(
+    joint: bool = _of_model(
         False,
         "Train the model too, on the data's targets; its answers change.",
         more="By its own next tokens (Stern et al. 2018).",
-        group=_MODEL,
     )
 
 
@@ -247,23 +236,21 @@ class SpecDrafterConfig(DrafterConfig):
     It begins with the model's weights wherever names and shapes agree.
     """
 
-    steps: int = setting(5000, "Optimiser steps.", group=_BUDGET)
-    learning_rate: float = setting(1e-3, "Peak of the learning rate.", group=_STEPS, above=0)
-    k: int = setting(25, "Tokens guessed at once.", group=_MODEL, most=MOST_PLACES)
-    encoder_layers: int = setting(3, "Layers of its encoder.", group=_MODEL)
-    decoder_layers: int = setting(1, "Layers of its decoder.", group=_MODEL)
-    width: int | None = setting(None, "d_model; the model's own if not given.", group=_MODEL)
-    prefixes: int = setting(3, "Prefixes of each answer in a batch.", group=_STEPS)
-    glancing: float = setting(
+    steps: int = _of_budget(5000, "Optimiser steps.")
+    learning_rate: float = _of_steps(1e-3, "Peak of the learning rate.", above=0)
+    k: int = _of_model(25, "Tokens guessed at once.", most=MOST_PLACES)
+    encoder_layers: int = _of_model(3, "Layers of its encoder.")
+    decoder_layers: int = _of_model(1, "Layers of its decoder.")
+    width: int | None = _of_model(None, "d_model; the model's own if not given.")
+    prefixes: int = _of_steps(3, "Prefixes of each answer in a batch.")
+    glancing: float = _of_steps(
         0.5,
         "Share of mistakes revealed at first.",
         more="The truth is shown there (Qian et al. 2021); the share falls to 0.",
-        group=_STEPS,
         most=1,
     )
-    published: bool = setting(
+    published: bool = _of_model(
         False,
         "Train the published form, to compare with; no engine runs it.",
         more="Prefix and MASKs see each other, so there is no cache.",
-        group=_MODEL,
     )
