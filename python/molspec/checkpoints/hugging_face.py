@@ -19,7 +19,7 @@ from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import load_parts, load_weights, read_object, weight_files
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
 from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.names import Rules, first, matrix, take, unwrapped
+from molspec.checkpoints.names import Rules, first, lacking, matrix, take, unwrapped
 from molspec.engine.torch.generation import warn_of_processors, with_generation
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
 from molspec.model.transformer import first_token
@@ -153,9 +153,7 @@ def _check(config: Mapping[str, Any]) -> None:
     if missing and not found:
         raise CheckpointError(f"config.json lacks {', '.join(missing)}")
     if found:
-        raise CheckpointError(
-            f"the engine does not have {', '.join(found)}; molspec.decode takes the model itself"
-        )
+        raise lacking(", ".join(found))
 
 
 def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> ModelSpec:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
-from molspec.checkpoints.names import Rules, first, matrix, take
+from molspec.checkpoints.names import Rules, first, lacking, matrix, take
 from molspec.model.spec import Activation, ModelSpec
 
 #: `feed_forward_proj`: the activation, and whether it is gated. A gated "gelu" is gelu_new.
@@ -89,10 +89,7 @@ def _check(config: Mapping[str, Any]) -> None:
         raise CheckpointError(f"d_model is {config['d_model']}: expected at least 1")
     feed_forward = str(config["feed_forward_proj"])
     if feed_forward not in _FEED_FORWARDS:
-        raise CheckpointError(
-            f"the engine does not have feed_forward_proj {feed_forward!r}; molspec.decode takes "
-            "the model itself"
-        )
+        raise lacking(f"feed_forward_proj {feed_forward!r}")
 
 
 def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> ModelSpec:

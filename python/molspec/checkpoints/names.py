@@ -99,6 +99,12 @@ def vocabulary_of(tokens: Sequence[str], special: Mapping[str, str], where: str)
     return Vocabulary(tuple(tokens), **{key: tokens.index(token) for key, token in special.items()})
 
 
+def lacking(feature: str) -> CheckpointError:
+    """The error of a model with a feature that the engine does not have."""
+    cure = "molspec.decode takes the model itself"
+    return CheckpointError(f"the engine does not have {feature}; {cure}")
+
+
 def _key(name: str, rules: Rules) -> str:
     for pattern, replacement in rules:
         name = re.sub(pattern, replacement, name)

@@ -20,7 +20,7 @@ from torch import Tensor
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import only_file
 from molspec.checkpoints.inert_pickle import Inert, load
-from molspec.checkpoints.names import Rules, matrix, take, unwrapped, vocabulary_of
+from molspec.checkpoints.names import Rules, lacking, matrix, take, unwrapped, vocabulary_of
 from molspec.model.positions import pairs_apart, rotations
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -139,9 +139,7 @@ def _check_options(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> N
     if any("emb_luts.1." in key for key in state):
         found.append("source features")
     if found:
-        raise CheckpointError(
-            f"the engine does not have {', '.join(found)}; molspec.decode takes the model itself"
-        )
+        raise lacking(", ".join(found))
 
 
 def _spec(

@@ -5,7 +5,7 @@ Flags of the command line, the body of a request and the page of options are mad
 
 import math
 import operator
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sized
 from dataclasses import Field, field, fields
 from functools import lru_cache, partial
 from numbers import Real
@@ -131,6 +131,12 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
     if most is not None and count > most:
         raise ValueError(f"{name} is {count}: expected at most {most}")
     return count
+
+
+def check_one_each(name: str, items: Sized, others: Sized, of: str = "query") -> None:
+    """Raise ValueError, naming the argument, unless it has as many items as the others."""
+    if len(items) != len(others):
+        raise ValueError(f"{name} has {len(items)} items: expected {len(others)}, one a {of}")
 
 
 def check_counts(settings: object, **most: float | None) -> None:

@@ -65,6 +65,15 @@ def _carry_maps(product: TreeMolecule, reactants: Sequence[TreeMolecule]) -> Non
         reactant.mapped_smiles = Chem.MolToSmiles(reactant.mapped_mol)
 
 
+def _loaded(
+    policy: Any, key: str, kind: str, n_best: int, model: str, **loading: Any
+) -> tuple[int, Expander]:
+    """The number of answers, and the model that gives them."""
+    n_best = int(loading.pop("n_best", n_best))
+    policy._logger.info(f"Loading {kind} policy model from {model} to {key}")
+    return n_best, Expander.load(model, **loading)
+
+
 class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
     """Predicts reactants; siblings that a search expands next share a batch.
 
@@ -81,10 +90,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
 
     def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
         super().__init__(key, config, **kwargs)
-        model = kwargs.pop("model")
-        self._n_best = int(kwargs.pop("n_best", 10))
-        self._logger.info(f"Loading expansion policy model from {model} to {key}")
-        self.expander = Expander.load(model, **kwargs)
+        self._n_best, self.expander = _loaded(self, key, "expansion", 10, **kwargs)
 
     def get_actions(
         self,
@@ -129,10 +135,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
 
     def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
         super().__init__(key, config, **kwargs)
-        model = kwargs.pop("model")
-        self._n_best = int(kwargs.pop("n_best", AMONG))
-        self._logger.info(f"Loading filter policy model from {model} to {key}")
-        self.expander = Expander.load(model, **kwargs)
+        self._n_best, self.expander = _loaded(self, key, "filter", AMONG, **kwargs)
 
     def apply(self, reaction: RetroReaction) -> None:
         """Raise RejectionException if the product is none of the answers."""

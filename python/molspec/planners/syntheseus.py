@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import getfullargspec
 from math import exp
 from pathlib import Path
@@ -95,12 +96,10 @@ class BackwardModel(_Predicting, BackwardReactionModel):
         self, inputs: list[Molecule], num_results: int
     ) -> list[Sequence[SingleProductReaction]]:
         results = self._results([each.smiles for each in inputs], num_results)
+        makers = (partial(_Reaction, product=each) for each in inputs)
         return [
-            [
-                _Reaction(product=product, reactants=found, metadata=metadata)
-                for found, metadata in _answers(result)
-            ]
-            for product, result in zip(inputs, results, strict=True)
+            [make(reactants=found, metadata=metadata) for found, metadata in _answers(result)]
+            for make, result in zip(makers, results, strict=True)
         ]
 
 
@@ -114,12 +113,10 @@ class ForwardModel(_Predicting, ForwardReactionModel):
     ) -> list[Sequence[Reaction]]:
         queries = [".".join(molecule.smiles for molecule in bag) for bag in inputs]
         results = self._results(queries, num_results)
+        makers = (partial(Reaction, reactants=each) for each in inputs)
         return [
-            [
-                Reaction(reactants=reactants, products=found, metadata=metadata)
-                for found, metadata in _answers(result)
-            ]
-            for reactants, result in zip(inputs, results, strict=True)
+            [make(products=found, metadata=metadata) for found, metadata in _answers(result)]
+            for make, result in zip(makers, results, strict=True)
         ]
 
     def checked(self, routes: Sequence[Route]) -> list[Route]:

@@ -6,20 +6,11 @@ from itertools import chain
 from time import perf_counter
 from typing import Protocol
 
+from molspec import decoding
 from molspec._native import Decoded, Hypothesis
 from molspec.common.console import told
 from molspec.common.fields import check_count
 from molspec.common.task import Task
-from molspec.decoding import (
-    DrafterError,
-    QueryStatistics,
-    Request,
-    Scheduler,
-    Source,
-    Statistics,
-    Strategy,
-    Work,
-)
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
 from molspec.prediction.config import AnyOptions, DecodeConfig
@@ -62,7 +53,7 @@ class DecodableModel(Protocol):
         """The options, resolved for the model. Raises ValueError for unsupported ones."""
 
 
-class Decoder(Scheduler[Result]):
+class Decoder(decoding.Scheduler[Result]):
     """Answers queries that arrive at any time, each with its own options, in one running batch.
 
     A query takes free rows of the batch at the next `step` and leaves as soon as it is answered. An
@@ -82,7 +73,7 @@ class Decoder(Scheduler[Result]):
         self,
         model: DecodableModel,
         batch_size: int = DEFAULT_BATCH_SIZE,
-        statistics: Statistics | None = None,
+        statistics: decoding.Statistics | None = None,
     ) -> None:
         batch_size = check_count("batch_size", batch_size, LARGEST["batch_size"])
         session = model.engine.session(batch_size)
@@ -125,7 +116,7 @@ class Decoder(Scheduler[Result]):
             work = _score(query, config, self._strategies, target, is_aligned)
         model = self._strategies.model
         answered = _answered(query, model, work)
-        return self.add(Request(strategy, answered, partial(_failed, query, model)))
+        return self.add(decoding.Request(strategy, answered, partial(_failed, query, model)))
 
 
 class _Strategies:
@@ -137,30 +128,32 @@ class _Strategies:
         #: The live drafters, by their options and the width of the beam.
         self._drafters: list[tuple[tuple[AnyConfiguration | None, int], Drafter | None]] = []
 
-    def of(self, config: DecodeConfig, factor: int = 1) -> Strategy:
+    def of(self, config: DecodeConfig, factor: int = 1) -> decoding.Strategy:
         """The search and its drafter, with the beam's width times `factor`."""
         plan = config.plan(self._batch_size, factor)
         if plan.external is None:
-            return Strategy(plan.search)
+            return decoding.Strategy(plan.search)
         wanted = plan.external, plan.width
         found = [drafter for known, drafter in self._drafters if known == wanted]
         if not found:
             found = [plan.build(self.model.context, self._batch_size)]
             self._drafters = [*self._drafters[1 - _MOST_DRAFTERS :], (wanted, found[0])]
-        return Strategy(plan.search, found[0])
+        return decoding.Strategy(plan.search, found[0])
 
-    def forced(self, config: DecodeConfig) -> Strategy:
+    def forced(self, config: DecodeConfig) -> decoding.Strategy:
         """The search for given targets."""
-        return Strategy(forced_spec(config.options, self.model.reader.spec.max_positions))
+        return decoding.Strategy(forced_spec(config.options, self.model.reader.spec.max_positions))
 
 
 #: `Work` that get the predictions of each source, and return those of the query.
 _Predicting = Generator[
-    tuple[Sequence[Source], Strategy], list[list[Prediction]], tuple[Prediction, ...]
+    tuple[Sequence[decoding.Source], decoding.Strategy],
+    list[list[Prediction]],
+    tuple[Prediction, ...],
 ]
 
 
-def _answered(query: str, model: DecodableModel, work: _Predicting) -> Work[Result]:
+def _answered(query: str, model: DecodableModel, work: _Predicting) -> decoding.Work[Result]:
     """A query in text, with the statistics of its decoding."""
     began, spent = perf_counter(), list[Decoded]()
     asked = next(work)
@@ -176,12 +169,12 @@ def _answered(query: str, model: DecodableModel, work: _Predicting) -> Work[Resu
             except StopIteration as end:
                 predictions = end.value
                 error = None if predictions else ALL_DROPPED
-        statistics = QueryStatistics.of(spent, perf_counter() - began)
+        statistics = decoding.QueryStatistics.of(spent, perf_counter() - began)
         return Result(query, predictions, error, statistics, model.task)
 
 
 def _failed(query: str, model: DecodableModel, error: Exception) -> Result:
-    return Result(query, error=told(error, (ValueError, DrafterError)), task=model.task)
+    return Result(query, error=told(error, (ValueError, decoding.DrafterError)), task=model.task)
 
 
 def _prediction(found: Hypothesis, model: DecodableModel) -> Prediction:
@@ -201,7 +194,7 @@ def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Pred
     options, model = config.options, strategies.model
     count = options.augmentations if options.augment_below is None else 1
     first = sources = _spelt(query, config, model.reader, count)
-    every: Sequence[Source] = ()
+    every: Sequence[decoding.Source] = ()
     factor, lists = 1, list[list[Prediction]]()
     while True:
         lists += yield sources, strategies.of(config, factor)
@@ -218,7 +211,9 @@ def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Pred
         return predictions[: options.answer_count]
 
 
-def _spelt(query: str, config: DecodeConfig, reader: QueryReader, count: int) -> Sequence[Source]:
+def _spelt(
+    query: str, config: DecodeConfig, reader: QueryReader, count: int
+) -> Sequence[decoding.Source]:
     canonical, prefix = bool(config.canonical_queries), config.options.target_prefix
     if prefix is None:
         return reader.views(query, canonical, count)

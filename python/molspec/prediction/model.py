@@ -14,6 +14,7 @@ from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import check_alike, members, runs_in
 from molspec.common.console import quoted
+from molspec.common.fields import check_one_each
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
 from molspec.engine import devices
@@ -192,10 +193,7 @@ class Model:
         check_several("queries", queries)
         check_several("targets", targets)
         queries, targets = list(queries), list(targets)
-        if len(queries) != len(targets):
-            raise ValueError(
-                f"targets has {len(targets)} items: expected {len(queries)}, one a query"
-            )
+        check_one_each("targets", targets, queries)
         statistics = Statistics()
         pairs = list(zip(queries, targets, strict=True))
         return Results(self.log_probs_stream(pairs, statistics=statistics, **options), statistics)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import FailFast
 
+from molspec.common.fields import check_one_each
 from molspec.prediction.results import Result
 from molspec.server.pending import Targets
 from molspec.server.service import Service, Text, arrival, in_order, refusing
@@ -103,10 +104,7 @@ async def _likelihoods(
     is_forward = worker.model.task == "product"
     queries, targets = (reactants, products) if is_forward else (products, reactants)
     with refusing("body"):
-        if len(reactants) != len(products):
-            raise ValueError(
-                f"products has {len(products)} items: expected {len(reactants)}, one a reactants"
-            )
+        check_one_each("products", products, reactants, "reactants")
         service.limits.check_count("products", products)
         config = service.config(worker)
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
 from molspec import __version__
+from molspec.common.fields import check_one_each
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.files.pasted import read_pasted
 from molspec.prediction.options import OPTION_NAMES
@@ -57,11 +58,7 @@ def _add_answers(router: APIRouter, service: Service) -> None:
         """Compute the log-probability of each query's target."""
         with refusing("body"):
             worker = _named(service, body.model)
-            if len(body.targets) != len(body.queries):
-                raise ValueError(
-                    f"targets has {len(body.targets)} items: expected {len(body.queries)}, "
-                    "one a query"
-                )
+            check_one_each("targets", body.targets, body.queries)
             service.limits.check_count("queries", body.queries)
             worker.model.check_aligned(body.aligned)
             aligned = worker.model.aligned if body.aligned is None else body.aligned

@@ -8,15 +8,8 @@ from pathlib import Path
 
 from molspec.common.tables import cell_at, choose_column, first_column, with_row_names
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
+from molspec.text import tokens
 from molspec.text.smiles import canonicalise
-from molspec.text.tokens import (
-    TokenizationError,
-    extension_of,
-    has_dative_bond,
-    plain_smiles,
-    reaction_sides,
-    tokenize,
-)
 
 #: Rows in which a column of reactions is looked for.
 PEEKED_ROWS = 100
@@ -34,18 +27,18 @@ def column_of_reactions(rows: Sequence[NumberedRow]) -> int | None:
 
 def is_reaction(cell: str) -> bool:
     """Whether a cell has a reaction with both sides."""
-    sides = reaction_sides(reaction_of(cell))
+    sides = tokens.reaction_sides(reaction_of(cell))
     if len(sides) != 3 or not sides[0] or not sides[2]:
         return False
     try:
-        return has_dative_bond(sides[0]) or bool(tokenize(sides[0]))
-    except TokenizationError:
+        return tokens.has_dative_bond(sides[0]) or bool(tokens.tokenize(sides[0]))
+    except tokens.TokenizationError:
         return False
 
 
 def reaction_of(cell: str) -> str:
     """The reaction of a cell, without the words after it: an extension, a name, its edits."""
-    return next(iter(plain_smiles(cell).split()), "")
+    return next(iter(tokens.plain_smiles(cell).split()), "")
 
 
 @dataclass(frozen=True)
@@ -93,12 +86,15 @@ def read_table(
     def found(cells: list[str]) -> list[str]:
         query, *rest = (cell_at(cells, index) for index in indices)
         answers, rest = rest[: len(sides) - 1], rest[len(sides) - 1 :]
-        parts = [reaction_part(plain_smiles(query), task), cell_at(cells, reagents)]
+        parts = [reaction_part(tokens.plain_smiles(query), task), cell_at(cells, reagents)]
         return [
             ".".join(filter(None, map(str.strip, parts)))
             if parts[1]
-            else parts[0] + extension_of(query),
-            *(reaction_part(plain_smiles(each.strip()), task, answer=True) for each in answers),
+            else parts[0] + tokens.extension_of(query),
+            *(
+                reaction_part(tokens.plain_smiles(each.strip()), task, answer=True)
+                for each in answers
+            ),
             *map(str.strip, rest),
         ]
 
@@ -137,7 +133,7 @@ def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
     the product, or all if none has its map numbers; for a query, reactants and reagents. A part
     with atom maps becomes canonical, without them.
     """
-    sides = reaction_sides(reaction_of(text)) if ">" in text and task is not None else []
+    sides = tokens.reaction_sides(reaction_of(text)) if ">" in text and task is not None else []
     if len(sides) != 3:
         return text
     reactants, reagents, products = sides
