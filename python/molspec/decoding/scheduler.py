@@ -229,8 +229,28 @@ class Scheduler(Generic[AnswerT]):
 
     def _admit(self) -> list[tuple[int, AnswerT]]:
         """Give free rows to waiting requests and encode them together; return the failures."""
-        answered = []
+        sources, answered = self._give_rows()
+        self._watch.charge("text")
+        if not sources:
+            return answered
+        errors = self._encode(sources)
+        self._watch.charge("encode")
+        for row, source in sources.items():
+            if row not in self._rows:
+                continue  # another source of its request has failed
+            request, _ = self._rows[row]
+            try:
+                if row in errors:
+                    raise errors[row]
+                self._rows[row] = request, self._start(row, request.strategy, source)
+            except Exception as error:
+                answered.append(self._fail(request, error))
+        return answered
+
+    def _give_rows(self) -> tuple[dict[int, Source], list[tuple[int, AnswerT]]]:
+        """The sources that get free rows, by row, and the requests whose text fails."""
         sources: dict[int, Source] = {}
+        answered = []
         room, turns = _MOST_GIVEN, len(self._waiting)
         while self._free_rows and self._waiting and turns:
             request, turns = self._waiting[0], turns - 1
@@ -254,22 +274,7 @@ class Scheduler(Generic[AnswerT]):
                 self._waiting.popleft()
             elif self._free_rows:  # its other targets are for later steps
                 self._waiting.rotate(-1)
-        self._watch.charge("text")
-        if not sources:
-            return answered
-        errors = self._encode(sources)
-        self._watch.charge("encode")
-        for row, source in sources.items():
-            if row not in self._rows:
-                continue  # another source of its request has failed
-            request, _ = self._rows[row]
-            try:
-                if row in errors:
-                    raise errors[row]
-                self._rows[row] = request, self._start(row, request.strategy, source)
-            except Exception as error:
-                answered.append(self._fail(request, error))
-        return answered
+        return sources, answered
 
     def _encode(self, sources: dict[int, Source]) -> dict[int, Exception]:
         """Encode sources into rows, or each alone if that fails; return errors by row."""

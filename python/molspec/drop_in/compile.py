@@ -119,10 +119,25 @@ def compile(  # noqa: A001
             "start_id": getattr(config, "decoder_start_token_id", None),
             "source_bos": getattr(config, "bos_token_id", None) is not None,
         }
+    interface = module if encode is None else (encode, decode)
+    spec, weights = _proven(module, interface, max_positions, pad_id)
+    given = {"source_bos": source_bos, "source_eos": source_eos, "target_bos": target_bos}
+    spec_options |= {name: value for name, value in given.items() if value is not None}
+    spec = replace(spec, **spec_options)
+    if vocabulary is None:
+        return make_engine(spec, weights, device, dtype)
+    checkpoint = Checkpoint(spec, weights, vocabulary)
+    model = Model(checkpoint, dtype, device)
+    model.compiled = checkpoint
+    return model
+
+
+def _proven(
+    module: nn.Module, interface: object, max_positions: int | None, pad_id: int | None
+) -> tuple[ModelSpec, dict[str, Tensor]]:
+    """The spec and the weights with which the engine computes what the module does."""
     with torch.inference_mode(False), evaluating(module), in_float64(module):
-        interface = module if encode is None else (encode, decode)
-        filler = 0 if pad_id is None else pad_id
-        own = adapt(interface, filler, device_of(module))
+        own = adapt(interface, 0 if pad_id is None else pad_id, device_of(module))
         own = replace(own, encode=widened(own.encode), decode=widened(own.decode))
         try:
             check_decoder(own, [1], min(_PROBED, max_positions or _PROBED))
@@ -133,20 +148,10 @@ def compile(  # noqa: A001
                 spec, weights = module.spec, dict(module.state_dict())
             else:
                 spec, weights = _find(own, max_positions)
-            masks = encode is None or pad_id is not None
-            prove(own, spec, weights, masks, pad_id)
+            prove(own, spec, weights, interface is module or pad_id is not None, pad_id)
         except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
             raise ValueError(f"the module's layers are not those of the engine: {error}") from error
-    weights = {name: weight.detach().float().cpu() for name, weight in weights.items()}
-    given = {"source_bos": source_bos, "source_eos": source_eos, "target_bos": target_bos}
-    spec_options |= {name: value for name, value in given.items() if value is not None}
-    spec = replace(spec, **spec_options)
-    if vocabulary is None:
-        return make_engine(spec, weights, device, dtype)
-    checkpoint = Checkpoint(spec, weights, vocabulary)
-    model = Model(checkpoint, dtype, device)
-    model.compiled = checkpoint
-    return model
+    return spec, {name: weight.detach().float().cpu() for name, weight in weights.items()}
 
 
 def _check(module: object, vocabulary: object, encode: object, decode: object) -> None:

@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from molspec.common.fields import check_fields, setting
 from molspec.drafting.options import WindowDrafts
 from molspec.prediction.options import PredictOptions
+
+
+def _most(name: str, default: float, help: str, above: float | None = None) -> Any:  # noqa: A002
+    return setting(default, help, flags=(f"--max-{name}",), above=above)
 
 
 @dataclass(frozen=True)
@@ -15,24 +20,19 @@ class Limits:
     Raises ValueError, naming the limit.
     """
 
-    queries: int = setting(256, "Queries of a request.", flags=("--max-queries",))
-    n_best: int = setting(50, "Answers of a query, and samples.", flags=("--max-n-best",))
-    beam_size: int = setting(100, "Hypotheses of a query.", flags=("--max-beam-size",))
-    drafted: int = setting(
-        1000, "Draft tokens of a hypothesis in each step.", flags=("--max-drafted",)
+    queries: int = _most("queries", 256, "Queries of a request.")
+    n_best: int = _most("n-best", 50, "Answers of a query, and samples.")
+    beam_size: int = _most("beam-size", 100, "Hypotheses of a query.")
+    drafted: int = _most("drafted", 1000, "Draft tokens of a hypothesis in each step.")
+    augmentations: int = _most("augmentations", 20, "Spellings of a query.")
+    body_bytes: int = _most("body-bytes", 1 << 20, "Bytes of a request's body.")
+    seconds: float = _most(
+        "seconds", 60.0, "Seconds of a request; queries not answered by then get an error.", 0
     )
-    augmentations: int = setting(20, "Spellings of a query.", flags=("--max-augmentations",))
-    body_bytes: int = setting(1 << 20, "Bytes of a request's body.", flags=("--max-body-bytes",))
-    seconds: float = setting(
-        60.0,
-        "Seconds of a request; queries not answered by then get an error.",
-        flags=("--max-seconds",),
-        above=0,
-    )
-    waiting: int = setting(
+    waiting: int = _most(
+        "waiting",
         1024,
         "Queries of a model that wait or are decoded; further requests are refused for a while.",
-        flags=("--max-waiting",),
     )
 
     def __post_init__(self) -> None:
