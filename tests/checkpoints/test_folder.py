@@ -24,6 +24,12 @@ def destination(tmp_path: Path) -> Path:
     return tmp_path / "models" / "mine"
 
 
+@pytest.fixture
+def stored(checkpoint: Checkpoint, destination: Path) -> Path:
+    write(checkpoint, destination)
+    return destination
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_checkpoint_round_trips(checkpoint: Checkpoint, destination: Path, dtype: str) -> None:
     runs_in = {"cpu": "int8"}
@@ -47,10 +53,9 @@ def test_optional_files_may_be_absent(checkpoint: Checkpoint, destination: Path)
     assert loaded.card is None
 
 
-def test_card_with_wrong_bytes_is_read(checkpoint: Checkpoint, destination: Path) -> None:
-    write(checkpoint, destination)
-    (destination / "README.md").write_bytes(b"caf\xe9")
-    assert read(destination).card == "caf\ufffd"
+def test_card_with_wrong_bytes_is_read(stored: Path) -> None:
+    (stored / "README.md").write_bytes(b"caf\xe9")
+    assert read(stored).card == "caf\ufffd"
 
 
 def test_other_users_may_read_checkpoint(checkpoint: Checkpoint, destination: Path) -> None:
@@ -78,14 +83,13 @@ def test_existing_checkpoint_is_overwritten_only_on_request(
     assert os.listdir(destination.parent) == ["mine"]
 
 
-def test_overwrite_keeps_link_to_checkpoint(checkpoint: Checkpoint, destination: Path) -> None:
-    write(checkpoint, destination)
-    link = destination.with_name("link")
+def test_overwrite_keeps_link_to_checkpoint(checkpoint: Checkpoint, stored: Path) -> None:
+    link = stored.with_name("link")
     link.symlink_to("mine")
     for dtype in ("float16", "bfloat16"):
         write(checkpoint.to(dtype), link, overwrite=True)
-        assert read(destination).dtype == dtype
-    assert sorted(os.listdir(destination.parent)) == ["link", "mine"]
+        assert read(stored).dtype == dtype
+    assert sorted(os.listdir(stored.parent)) == ["link", "mine"]
 
 
 def test_overwrite_refuses_folder_without_checkpoint(
@@ -97,9 +101,8 @@ def test_overwrite_refuses_folder_without_checkpoint(
     assert os.listdir(destination) == ["thesis.txt"]
 
 
-def test_error_names_path_of_damaged_ngram_model(checkpoint: Checkpoint, destination: Path) -> None:
-    write(checkpoint, destination)
-    refused(CheckpointError, rf"^{destination}: n-gram model: the file does not", load, destination)
+def test_error_names_path_of_damaged_ngram_model(stored: Path) -> None:
+    refused(CheckpointError, rf"^{stored}: n-gram model: the file does not", load, stored)
 
 
 def test_error_names_unwritable_destination(checkpoint: Checkpoint) -> None:
@@ -108,10 +111,9 @@ def test_error_names_unwritable_destination(checkpoint: Checkpoint) -> None:
 
 @pytest.mark.parametrize("fails", ["save", "rename"])
 def test_failed_write_leaves_old_checkpoint_intact(
-    checkpoint: Checkpoint, destination: Path, fails: str, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Checkpoint, stored: Path, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is written, or between the two renames."""
-    write(checkpoint, destination)
     rename = Path.rename
 
     def fail(*given: Any) -> Any:
@@ -121,21 +123,18 @@ def test_failed_write_leaves_old_checkpoint_intact(
 
     monkeypatch.setattr(*((folder, "save") if fails == "save" else (Path, "rename")), fail)
     half = checkpoint.to("float16")
-    refused(OSError, "No space left", write, half, destination, overwrite=True)
-    assert os.listdir(destination.parent) == ["mine"]
-    assert read(destination).dtype == "float32"
+    refused(OSError, "No space left", write, half, stored, overwrite=True)
+    assert os.listdir(stored.parent) == ["mine"]
+    assert read(stored).dtype == "float32"
 
 
-def test_next_write_removes_leftovers_of_killed_write(
-    checkpoint: Checkpoint, destination: Path
-) -> None:
-    write(checkpoint, destination)
+def test_next_write_removes_leftovers_of_killed_write(checkpoint: Checkpoint, stored: Path) -> None:
     for name in ("unfinished", "replaced"):  # killed between the two renames
-        shutil.copytree(destination, destination.with_name(f".mine.{name}"))
-    shutil.rmtree(destination)
-    write(checkpoint, destination, overwrite=True)
-    assert os.listdir(destination.parent) == ["mine"]
-    assert read(destination).fingerprint() == checkpoint.fingerprint()
+        shutil.copytree(stored, stored.with_name(f".mine.{name}"))
+    shutil.rmtree(stored)
+    write(checkpoint, stored, overwrite=True)
+    assert os.listdir(stored.parent) == ["mine"]
+    assert read(stored).fingerprint() == checkpoint.fingerprint()
 
 
 def in_config(path: Path, values: dict[str, Any]) -> None:
@@ -181,11 +180,10 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGE)
 def test_error_names_path_and_damage(
-    checkpoint: Checkpoint, destination: Path, damage: Callable[[Path], None], message: str
+    stored: Path, damage: Callable[[Path], None], message: str
 ) -> None:
-    write(checkpoint, destination)
-    damage(destination)
-    refused(CheckpointError, rf"^{destination}: .*{message}", read, destination)
+    damage(stored)
+    refused(CheckpointError, rf"^{stored}: .*{message}", read, stored)
 
 
 def flip_bit(file: Path, at: int) -> None:
@@ -225,16 +223,15 @@ def test_no_flipped_bit_is_read_as_another_model(destination: Path, file: str) -
     ],
 )
 def test_a_changed_file_is_refused_until_its_fingerprint_is_taken_out(
-    checkpoint: Checkpoint, destination: Path, change: Callable[[Path], None]
+    checkpoint: Checkpoint, stored: Path, change: Callable[[Path], None]
 ) -> None:
-    write(checkpoint, destination)
-    assert read(destination).fingerprint() == checkpoint.fingerprint()
-    change(destination)
-    refused(CheckpointError, "do not have the fingerprint", read, destination)
-    config = json.loads((destination / "config.json").read_text())
+    assert read(stored).fingerprint() == checkpoint.fingerprint()
+    change(stored)
+    refused(CheckpointError, "do not have the fingerprint", read, stored)
+    config = json.loads((stored / "config.json").read_text())
     del config["fingerprint"]
-    in_config(destination, config)
-    assert read(destination).fingerprint() != checkpoint.fingerprint()
+    in_config(stored, config)
+    assert read(stored).fingerprint() != checkpoint.fingerprint()
 
 
 def test_weights_are_hashed_once(destination: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ def answers(queries: Iterable[Query], done: int = 0) -> Iterator[Answer]:
 def open_file(
     folder: Path, form: str = "csv", settings: dict[str, Any] = SETTINGS, overwrite: bool = False
 ) -> ResultFile:
+    folder.mkdir(exist_ok=True)
     path = folder / f"out.{form}"
     return ResultFile(path, FORMATS[form], CONTEXT, settings, overwrite)
 

@@ -50,8 +50,11 @@ def begun(folder: Path, overwrite: bool = False, count: int = 1) -> Iterator[Ans
     return written
 
 
-def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
-    """Kills the process at call `last` of writing and renaming, a write after half of its bytes."""
+def killed(last: int, folder: Path, **options: Any) -> bool:
+    """Kills a job at call `last` of writing and renaming, a write after half of its bytes.
+
+    False if it ends before.
+    """
     calls = count()
     write, replace = journal.write_whole, Path.replace
 
@@ -66,27 +69,22 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, last: int) -> None:
             raise Killed
         return replace(self, target)
 
-    monkeypatch.setattr(journal, "write_whole", write_or_die)
-    monkeypatch.setattr(Path, "replace", replace_or_die)
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(journal, "write_whole", write_or_die)
+        patch.setattr(Path, "replace", replace_or_die)
+        run(open_file(folder, **options))
+        return False
+    return True
 
 
 @pytest.mark.parametrize("form", ["csv", "html"])
-def test_a_job_killed_at_any_write_ends_with_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
-    (tmp_path / "whole").mkdir()
+def test_a_job_killed_at_any_write_ends_with_the_same_bytes(tmp_path: Path, form: str) -> None:
     run(open_file(tmp_path / "whole", form))
     expected = content(tmp_path / "whole")
     for last in count():
         folder = tmp_path / str(last)
-        folder.mkdir()
-        with monkeypatch.context() as patch:
-            kill_at(patch, last)
-            try:
-                run(open_file(folder, form))
-                break
-            except Killed:
-                pass
+        if not killed(last, folder, form=form):
+            break
         for name, text in content(folder).items():
             if "journal" not in name and "unfinished" not in name:
                 assert text == expected[name]  # files under their final names are complete
@@ -108,7 +106,6 @@ def test_finished_job_resumes_with_further_queries(tmp_path: Path, folder: Path,
         settings = {**SETTINGS, "model": "./retro"} if end == 2 else SETTINGS
         run(open_file(folder, form, settings), QUERIES[:end])
     refused("n_best is 2", open_file, folder, form, OTHER)
-    (tmp_path / "whole").mkdir()
     run(open_file(tmp_path / "whole", form))
     assert content(folder) == content(tmp_path / "whole")
 
@@ -260,23 +257,14 @@ def test_unfinished_file_without_a_journal_is_foreign(folder: Path) -> None:
     assert content(folder) == {"out.csv.unfinished": b"foreign\n"}
 
 
-def test_a_killed_job_that_overwrites_another_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "whole").mkdir()
+def test_a_killed_job_that_overwrites_another_resumes(tmp_path: Path) -> None:
     run(open_file(tmp_path / "whole", settings=OTHER))
     for last in count():
         folder = tmp_path / str(last)
-        folder.mkdir()
         run(open_file(folder), QUERIES[:2])
         (folder / "out.csv.unfinished").write_text("left")
-        with monkeypatch.context() as patch:
-            kill_at(patch, last)
-            try:
-                run(open_file(folder, settings=OTHER, overwrite=True))
-                break
-            except Killed:
-                pass
+        if not killed(last, folder, settings=OTHER, overwrite=True):
+            break
         has_new_settings = (
             json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
         )
@@ -312,21 +300,15 @@ def test_links_beside_the_output_are_not_followed(folder: Path, ending: str) -> 
     assert {path.name for path in folder.iterdir()} == expected, "nothing is left of a refused job"
 
 
-@pytest.mark.parametrize("killed", [True, False])
-def test_flipped_bits_of_the_journal_are_detected(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
-) -> None:
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_flipped_bits_of_the_journal_are_detected(folder: Path, is_killed: bool) -> None:
     """They are in its last record."""
-    with monkeypatch.context() as patch:
-        if killed:
-            kill_at(patch, 7)
-        with suppress(Killed):
-            run(open_file(folder, "html"), QUERIES)
+    assert killed(7 if is_killed else 10**9, folder, form="html") == is_killed
     journal_path = folder / "out.html.journal"
-    assert open_file(folder, "html").progress.done == (2 if killed else 5)
+    assert open_file(folder, "html").progress.done == (2 if is_killed else 5)
     lines = journal_path.read_bytes().splitlines(keepends=True)
-    last = lines[2] if killed else lines[1]
-    head = b"".join(lines[:2] if killed else lines[:1])
+    last = lines[2] if is_killed else lines[1]
+    head = b"".join(lines[:2] if is_killed else lines[:1])
     for at in range(len(last) - 1):
         journal_path.write_bytes(head + last[:at] + bytes([last[at] ^ 1]) + last[at + 1 :])
         refused("no record|is not what|is there already", open_file, folder, "html")

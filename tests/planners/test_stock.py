@@ -18,7 +18,7 @@ from tests.planners.conftest import TARGETS, needs_syntheseus, planner
 from tests.refusals import refused
 
 
-def stock_of(path: Path, text: str, match: Match = "exact", name: str = "stock.smi") -> Stock:
+def stock_of(path: Path, text: str, match: Match | None = None, name: str = "stock.smi") -> Stock:
     (path / name).write_text(text)
     return read_stock(path / name, match)
 
@@ -79,8 +79,7 @@ def test_the_stock_of_the_package_is_alone_or_beside_files(
 
 @needs_syntheseus
 def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
-    (tmp_path / "stock.smi").write_text("[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1 hcl\n")
-    stock = read_stock(tmp_path / "stock.smi")
+    stock = stock_of(tmp_path, "[Na+].CC(=O)[O-] acetate\nCl.NCc1ccccc1 hcl\n")
     plan_of = planner(Expander.load("retro", dtype="int8"), stock, routes=1, expansions=3).plan
     for target in ("CC(=O)[O-].[Na+]", "NCc1ccccc1.Cl"):
         plan = plan_of(Query(target))
@@ -111,8 +110,8 @@ def test_targets_are_looked_up_whole(tmp_path: Path) -> None:
     ],
 )
 def test_molecules_match_as_is_asked(tmp_path: Path, match: Match, found: set[str]) -> None:
-    (tmp_path / "a.smi").write_text("Cc1cnc[nH]1 imidazole\nOc1ccccn1\nC[C@@H](N)C(=O)O ala\n")
-    stock = read_stock(tmp_path / "a.smi", match)
+    text = "Cc1cnc[nH]1 imidazole\nOc1ccccn1\nC[C@@H](N)C(=O)O ala\n"
+    stock = stock_of(tmp_path, text, match)
     asked = ["Cc1cnc[nH]1", "Cc1c[nH]cn1", "O=c1cccc[nH]1", "C[C@H](N)C(=O)O", "CCO"]
     assert {smiles for smiles in asked if smiles in stock} == found
     assert (stock.get("Cc1cnc[nH]1"), stock.bought("Cc1cnc[nH]1")) == ("imidazole", "")
@@ -129,8 +128,7 @@ def test_molecules_match_as_is_asked(tmp_path: Path, match: Match, found: set[st
     ],
 )
 def test_a_stock_may_be_inchikeys(tmp_path: Path, name: str, text: str, called: str) -> None:
-    (tmp_path / name).write_text(text)
-    stock = read_stock(tmp_path / name)
+    stock = stock_of(tmp_path, text, name=name)
     assert stock.match == "inchikey"
     assert stock.get("CC(=O)Cl") == called
     assert stock.bought("CC(=O)Cl") == "WETWJCDKMRHUPV-UHFFFAOYSA-N"
@@ -142,8 +140,7 @@ def test_a_stock_may_be_inchikeys(tmp_path: Path, name: str, text: str, called: 
 def test_a_key_among_smiles_is_a_bad_entry(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "a.smi").write_text("CCO\nWETWJCDKMRHUPV-UHFFFAOYSA-N\nCl.NCCN\n")
-    stock = read_stock(tmp_path / "a.smi")
+    stock = stock_of(tmp_path, "CCO\nWETWJCDKMRHUPV-UHFFFAOYSA-N\nCl.NCCN\n", name="a.smi")
     assert (stock.bad_entries, len(stock)) == (1, 3)
     assert "a.smi: 1 of 3 entries are not molecules" in capfd.readouterr().err
     assert "NCCN" in read_stock(tmp_path / "a.smi", "inchikey")
@@ -163,8 +160,7 @@ def test_a_key_among_smiles_is_a_bad_entry(
 )
 @pytest.mark.parametrize("match", ["exact", "inchikey"])
 def test_prices_are_carried_through(tmp_path: Path, name: str, text: str, match: Match) -> None:
-    (tmp_path / name).write_text(text)
-    stock = read_stock(tmp_path / name, match)
+    stock = stock_of(tmp_path, text, match, name)
     asked = ("CCO", "NCCN", "NCc1ccccc1")
     assert [stock.price(smiles) for smiles in asked] == ["1.5", "", "7 EUR"]
     assert stock.get("CCO") == "ethanol"
@@ -248,8 +244,7 @@ def test_a_key_with_isotopes_is_no_stereoisomer(tmp_path: Path) -> None:
     stock = stock_of(tmp_path, "INQOMBQAUSQDDS-UHFFFAOYSA-N mei\n", "no-stereo")
     assert "CI" in stock
     assert CD3I not in stock
-    (tmp_path / "b.smi").write_text("INQOMBQAUSQDDS-FIBGUPNXSA-N d3\n")
-    labelled = read_stock(tmp_path / "b.smi", "no-stereo")
+    labelled = stock_of(tmp_path, "INQOMBQAUSQDDS-FIBGUPNXSA-N d3\n", "no-stereo")
     assert CD3I in labelled
     assert "CI" not in labelled
 
@@ -298,10 +293,10 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     with gzip.open(tmp_path / "a.json.gz", "wt") as stream:
         stream.write(text)
     assert set(read_stock(tmp_path / "a.json.gz")) == {"CCO", "NCCN"}
-    (tmp_path / "a.jsonl").write_text('{"smiles": "OCC"}\n{"smiles": "NCCN"}\n')
-    assert set(read_stock(tmp_path / "a.jsonl")) == {"CCO", "NCCN"}
-    (tmp_path / "a.json").write_text('{"OCC": 1.5, "NCCN": "a name"}')  # numbers are prices
-    stock = read_stock(tmp_path / "a.json")
+    lines = '{"smiles": "OCC"}\n{"smiles": "NCCN"}\n'
+    assert set(stock_of(tmp_path, lines, name="a.jsonl")) == {"CCO", "NCCN"}
+    priced = '{"OCC": 1.5, "NCCN": "a name"}'  # numbers are prices
+    stock = stock_of(tmp_path, priced, name="a.json")
     assert (stock.prices, stock["NCCN"]) == ({"CCO": "1.5"}, "a name")
 
 
@@ -315,8 +310,7 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_other_json_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "a.json").write_text(text)
-    refused(message, read_stock, tmp_path / "a.json")
+    refused(message, stock_of, tmp_path, text, name="a.json")
 
 
 def test_hdf5_names_the_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,14 @@ def log_probs_of(count: int) -> np.ndarray:
     return uniform + np.arange(VOCABULARY.size, dtype=np.float32) / 100
 
 
+def planned(spec: SearchSpec, source: Sequence[int] = (5, 6), guess: Any = GUESS) -> Batch:
+    """A batch of 64 whose first row is planned."""
+    batch = Batch(64, guess)
+    batch.start(0, spec, [*source])
+    batch.plan()
+    return batch
+
+
 @pytest.fixture(params=SPECS)
 def spec(request: pytest.FixtureRequest) -> SearchSpec:
     return SPECS[request.param]
@@ -69,9 +77,7 @@ def test_advance_is_refused_without_a_plan(spec: SearchSpec) -> None:
 
 
 def test_log_probs_of_wrong_shapes_are_refused(spec: SearchSpec) -> None:
-    batch = Batch(64, GUESS)
-    batch.start(0, spec, [5, 6])
-    batch.plan()
+    batch = planned(spec)
     message = rf"^log_probs: expected \[at least 1, {VOCABULARY.size}\]$"
     right = log_probs_of(1)
     for wrong in (log_probs_of(0), right[:, :0], right[:, 1:], right[0]):
@@ -80,9 +86,7 @@ def test_log_probs_of_wrong_shapes_are_refused(spec: SearchSpec) -> None:
 
 
 def test_later_plans_leave_earlier_arrays_unchanged(spec: SearchSpec) -> None:
-    batch = Batch(64, GUESS)
-    batch.start(0, spec, [5, 6])
-    batch.plan()
+    batch = planned(spec)
     nodes, slots = batch.nodes, batch.path_slots
     copies = nodes.copy(), slots.copy()
     for row in range(1, 64):
@@ -234,9 +238,8 @@ def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
 
 def test_a_repeated_plan_stages_the_same_nodes() -> None:
     """As after an interrupt: no draft may stay without a step."""
-    batch = Batch(1, GUESS)
-    batch.start(0, BeamSpec(**BEAMS, steps=4, node_budget=2, min_confidence=0.0), [5, 6, 7])
-    batch.plan()
+    spec = BeamSpec(**BEAMS, steps=4, node_budget=2, min_confidence=0.0)
+    batch = planned(spec, [5, 6, 7])
     nodes, path_slots = batch.nodes, batch.path_slots
     assert len(nodes) == 3
     batch.plan()
@@ -245,9 +248,7 @@ def test_a_repeated_plan_stages_the_same_nodes() -> None:
 
 
 def test_a_forced_target_is_one_chain() -> None:
-    batch = Batch(1, GUESS)
-    batch.start(0, ForcedSpec(max_length=21), [5] * 20)
-    batch.plan()
+    batch = planned(ForcedSpec(max_length=21), [5] * 20)
     assert batch.nodes[:, 1].tolist() == list(range(21))
     assert len(batch.path_slots) == 21
     log_probs = log_probs_of(21)
@@ -258,10 +259,9 @@ def test_a_forced_target_is_one_chain() -> None:
 
 def test_forced_targets_are_a_tree_of_their_beginnings() -> None:
     targets = [[5, 6, 7], [5, 6], [], [5, 8, 7, 6], [5, 6, 7]]
-    batch, eos = Batch(1, GUESS), VOCABULARY.eos_id
+    eos = VOCABULARY.eos_id
     joined = [token for target in targets for token in (*target, eos)][:-1]
-    batch.start(0, ForcedSpec(max_length=5, token_log_probs=True), joined)
-    batch.plan()
+    batch = planned(ForcedSpec(max_length=5, token_log_probs=True), joined)
     nodes = ["", "5", "56", "567", "58", "587", "5876"]  # by the tokens that lead to them
     assert batch.nodes[1:, 0].tolist() == [int(path[-1]) for path in nodes[1:]]
     assert batch.nodes[:, 1].tolist() == [len(path) for path in nodes]
@@ -306,9 +306,8 @@ def test_a_beam_takes_the_likeliest_tokens_and_the_lower_id_among_equals(size: i
     for count in (1, 10):
         row = -draw.integers(1, 1 + size // 5, size).astype(np.float32)
         row[[5, 9]] = np.nan, -np.inf
-        batch = Batch(1, guess_model(vocabulary, None))
-        batch.start(0, BeamSpec(beam_size=count, n_best=count, max_length=1), [])
-        batch.plan()
+        spec = BeamSpec(beam_size=count, n_best=count, max_length=1)
+        batch = planned(spec, [], guess_model(vocabulary, None))
         (done,) = batch.advance(row[None])
         found = [each.token_ids or [vocabulary.eos_id] for each in done.hypotheses]
         order = sorted(set(range(size)) - {5}, key=lambda token: (-row[token], token))
