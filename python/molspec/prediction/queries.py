@@ -8,20 +8,7 @@ from molspec.common.console import quoted
 from molspec.common.task import Task
 from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
-from molspec.text import (
-    Vocabulary,
-    canonical_sides,
-    canonicalise,
-    check_beginning,
-    check_notation,
-    check_sides,
-    check_text,
-    count_tokens,
-    other_spellings,
-    sides_of,
-    spelt_alike,
-    tokenize,
-)
+from molspec.text import Vocabulary, aligned, smiles, tokens
 
 #: What an error of a target's length says before it, and of its limit.
 _OF_TARGET = ("target: ", "the model's longest target")
@@ -72,7 +59,7 @@ class QueryReader:
         ids = self._encode(f"{before}{text}{after}", query)
         _check_length(len(ids), self._longest)
         if self.reads_smiles and not canonical:
-            check_sides(sides_of(text))
+            smiles.check_sides(smiles.sides_of(text))
         return (before, text, after), Source(ids, [*self._begin, *ids, *self._end])
 
     def canonical(self, query: str) -> str:
@@ -97,17 +84,17 @@ class QueryReader:
 
     def _canonical(self, text: str) -> str:
         # The length first: RDKit's time grows with the square of the depth of nested branches.
-        count = len(tokenize(text))
+        count = len(tokens.tokenize(text))
         if count > _LONGEST_SPELLING * self._longest:
             _check_length(count, self._longest)
-        return canonical_sides(sides_of(text))
+        return smiles.canonical_sides(smiles.sides_of(text))
 
     def views(self, query: str, canonical: bool, count: int) -> list[Source]:
         """The query, and those of its other spellings that the model can read."""
         (before, text, after), source = self._read(query, canonical)
         views = [source]
         if count > 1:
-            for other in other_spellings(text, count - 1):
+            for other in smiles.other_spellings(text, count - 1):
                 with suppress(ValueError):
                     views.append(self.source(f"{before}{other}{after}"))
         return views
@@ -118,15 +105,15 @@ class QueryReader:
         Raises ValueError if it has too many tokens both as it is given and in this form.
         """
         try:
-            text = check_text(target).strip(" .")  # with atom maps, and a last dot
+            text = smiles.check_text(target).strip(" .")  # with atom maps, and a last dot
         except ValueError:
             return None
-        given, longest = count_tokens(text), self._longest_target
+        given, longest = tokens.count_tokens(text), self._longest_target
         atomwise = self.vocabulary.atomwise
         if atomwise and given > _LONGEST_SPELLING * longest:
             return None  # too long as it is given
-        if (molecule := canonicalise(text)) is not None and atomwise:
-            _check_length(min(given, count_tokens(molecule)), longest, *_OF_TARGET)
+        if (molecule := smiles.canonicalise(text)) is not None and atomwise:
+            _check_length(min(given, tokens.count_tokens(molecule)), longest, *_OF_TARGET)
         return molecule
 
     def pair(self, query: str, target: str, canonical: bool) -> Source:
@@ -160,11 +147,11 @@ class QueryReader:
             ids = self._target_ids(prefix, max_length)
             return [replace(view, prefix=ids) for view in self.views(query, canonical, count)]
         (before, text, after), _ = self._read(query, canonical)
-        texts = [text, *(other_spellings(text, _MOST_OTHERS) if canonical else ())]
+        texts = [text, *(smiles.other_spellings(text, _MOST_OTHERS) if canonical else ())]
         reactant = self._reactant(prefix)
-        reactants = [reactant, *other_spellings(reactant, _MOST_OTHERS)]
+        reactants = [reactant, *smiles.other_spellings(reactant, _MOST_OTHERS)]
         views: list[Source] = []
-        for spelt, reactant in spelt_alike(texts, reactants):
+        for spelt, reactant in aligned.spelt_alike(texts, reactants):
             if len(views) == count:
                 break
             with suppress(ValueError):
@@ -179,7 +166,7 @@ class QueryReader:
             self._target_ids(text, max_length)
             if self.reads_smiles and not self._writes_reactants:  # a reactant is a molecule
                 for side in filter(None, self._text(text, last_dot=True).split(">")):
-                    check_beginning(side)
+                    smiles.check_beginning(side)
         except ValueError as error:
             raise ValueError(f"target_prefix is {quoted(prefix)}: {error}") from error
 
@@ -209,10 +196,10 @@ class QueryReader:
 
         Learned pieces may be words, and blanks around them count.
         """
-        text = check_text(given)
+        text = smiles.check_text(given)
         if not self.reads_smiles:
             return given.strip("\r\n")
-        check_notation(text)
+        smiles.check_notation(text)
         return f"{text}." if last_dot and given.rstrip().endswith(".") else text
 
     def _encode(self, text: str, query: str) -> Sequence[int]:

@@ -9,15 +9,10 @@ from random import Random
 from molspec.text import reaction_sides
 from molspec.text.salts import main_component
 from molspec.text.tokens import element_counts
+from molspec.training import rooting
 from molspec.training.config import PrepareOptions
 from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, Row, molecules
-from molspec.training.rooting import (
-    Molecule,
-    UnfitReactionError,
-    product_to_reactants,
-    reactants_to_product,
-)
 
 #: Default variants of a reaction; those for retro as in Zhong et al. 2022.
 _VARIANTS = {"retro": 20, "product": 1}
@@ -55,8 +50,8 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
         else:
             before = reaction.reactants + reaction.agents
             sources, products = map_by_bonds(before, reaction.products)
-            pairs = reactants_to_product(sources, products, variant_count, random)
-    except UnfitReactionError as error:
+            pairs = rooting.reactants_to_product(sources, products, variant_count, random)
+    except rooting.UnfitReactionError as error:
         split = "validation" if validation_share == 1.0 else "train"
         return Made(row, split, product, reason=str(error))
     return Made(row, split, product, pairs)
@@ -67,7 +62,7 @@ def product_alone(row: Row) -> str:
     right = reaction_sides(without_counter_ions(row.reaction))[-1]
     try:
         return _joined(molecules(right))
-    except UnfitReactionError:
+    except rooting.UnfitReactionError:
         return ""
 
 
@@ -85,7 +80,7 @@ def has_spare(reactants: str, product: str) -> bool:
     return any(not needed - (given - element_counts(each)) for each in reactants.split("."))
 
 
-def _joined(molecules: Iterable[Molecule]) -> str:
+def _joined(molecules: Iterable[rooting.Molecule]) -> str:
     return ".".join(sorted(molecule.smiles for molecule in molecules))
 
 
@@ -98,8 +93,10 @@ def _share_of(product: str) -> float:
 def _retro_pairs(reaction: Reaction, variant_count: int, random: Random) -> list[tuple[str, str]]:
     """Pairs whose reactants give an atom to the product; without maps, all reactants."""
     if len(reaction.products) > 1:
-        raise UnfitReactionError("several products")
+        raise rooting.UnfitReactionError("several products")
     product = reaction.products[0]
     numbers = {number for number in product.map_numbers if number}
     giving = [each for each in reaction.reactants if numbers.intersection(each.map_numbers)]
-    return product_to_reactants(product, giving or reaction.reactants, variant_count, random)
+    return rooting.product_to_reactants(
+        product, giving or reaction.reactants, variant_count, random
+    )
