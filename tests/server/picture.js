@@ -1,5 +1,6 @@
 // Of a route's picture: whether the head of each arrow points right and lies right of its number, and
-// the numbers of the steps that are in the window's width, without scrolling.
+// the numbers of the steps that are in the window's width, without scrolling; how many left edges the
+// steps below it have.
 () => {
   const arrows = [...document.querySelectorAll("#overview .head")].map((head, index) => {
     const [, tip, back] = /M([\d.]+) [\d.]+l(-?\d)/.exec(head.getAttribute("d"));
@@ -10,5 +11,6 @@
     const { left, right } = each.getBoundingClientRect();
     return each.getClientRects().length && left > 0 && right < innerWidth;
   }).map((each) => each.textContent).sort();
-  return { arrows, steps };
+  const edges = new Set([...document.querySelectorAll(".step")].map((each) => each.getBoundingClientRect().left)).size;
+  return { arrows, steps, edges };
 }

@@ -18,8 +18,8 @@ _PLANS = json.loads(Path(__file__).with_name("plans.json").read_text())
 _TARGET, _HOPELESS = (_PLANS[each]["target"] for each in ("found", "not_found"))
 (_LACKED,) = _PLANS["not_found"]["missing"]
 _AMINE = "CS(=O)(=O)CCN"
-_PICTURE = Path(__file__).with_name("picture.js").read_text()
-_WHOLE = {"arrows": [True] * 3, "steps": ["Step 1", "Step 2", "Step 3"]}
+_PICTURE, _RINGS = (Path(__file__).with_name(f"{n}.js").read_text() for n in ("picture", "rings"))
+_WHOLE = {"arrows": [True] * 3, "steps": ["Step 1", "Step 2", "Step 3"], "edges": 1}
 
 
 def answer(asked: Any) -> None:
@@ -84,8 +84,7 @@ def test_routes_stand_side_by_side(page: Any) -> None:
     plan(page)
     first, second, third = shown(page)["cards"]
     assert "36.5 EUR/g, and 1 without a price" in first
-    assert "Steps3" in first
-    assert "54.9 %" in first
+    assert "Steps3Probability54.9 %" in first
     assert "2-(methylsulfonyl)ethylamine, 12 EUR/g" in third
     assert "O=Cc1ccc(-c2ccc3ncnc(Cl)c3c2)o1" in second
     assert page.evaluate(_PICTURE) == _WHOLE
@@ -202,6 +201,7 @@ def test_tools_have_names_and_can_be_hit(page: Any) -> None:
         box = tools.nth(index).bounding_box()
         assert min(box["width"], box["height"]) >= 40
         assert tools.nth(index).get_attribute("aria-label")
+    assert page.evaluate(_RINGS) == ["over apart"] * 3
     assert faults(page) == {}
 
 

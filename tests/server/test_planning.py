@@ -81,7 +81,7 @@ def test_a_search_ends_in_time_or_with_its_client(planner: httpx.Client, service
 def test_a_server_without_stock_does_not_plan(client: httpx.Client) -> None:
     assert client.post("/v1/stock", json={"smiles": ["CCO"]}).status_code == 404
     listing = client.get("/v1/models").json()
-    assert (listing["stock"], listing["plans"]) == (None, False)
+    assert (listing["stock"], listing["match"], listing["plans"]) == (None, None, False)
     refused = client.post("/v1/plan", json={"smiles": "CCO"})
     assert refused.status_code == 404
     assert client.post("/v1/plan", json={"smiles": "CCO", "seconds": 0.0}).status_code == 422

@@ -158,7 +158,7 @@ def test_a_replaced_process_has_the_models_of_the_first(tmp_path: Path, how: str
         assert process.stderr is not None
         process.stderr.readline()
         expected, first = answer(url), _children(process)
-        assert expected[0]["stock"] == 1
+        assert (expected[0]["stock"], expected[0]["match"]) == (1, "exact")
         if how == "changed":
             checkpoints.write(tiny.checkpoint(2), tmp_path / "tiny", overwrite=True)
             (tmp_path / "stock.smi").write_text("CCO ethanol\nCCN ethylamine\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import exp, inf, log
 from typing import Any, Literal
 
@@ -216,6 +216,7 @@ def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
     return {(first, second) for first, second in ends}
 
 
+@lru_cache(16)  # a search of a file asks for each target
 def listed(text: str, name: str = "text", sides: int = 1) -> frozenset[str]:
     """Canonical SMILES of molecules between commas, or of reactions, which have two sides.
 

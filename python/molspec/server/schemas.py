@@ -160,5 +160,6 @@ class Models(BaseModel):
     version: Annotated[str, Field(description="Of molspec.")]
     models: list[ModelItem]
     stock: Annotated[int | None, Field(description="Molecules for sale, if it knows any.")]
+    match: Annotated[str | None, Field(description="How molecules match them.")]
     plans: Annotated[bool, Field(description="Whether /v1/plan answers.")]
     limits: dict[str, int | float]

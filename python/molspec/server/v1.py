@@ -88,6 +88,7 @@ def _add_models(router: APIRouter, service: Service) -> None:
                 for name, worker in service.workers.items()
             ],
             stock=None if service.stock is None else len(service.stock),
+            match=None if service.stock is None else service.stock.match,
             plans=service.plans,
             limits=asdict(service.limits),
         )

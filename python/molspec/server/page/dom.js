@@ -21,7 +21,11 @@ export function image(svg) {
   return document.importNode(element, true);
 }
 
-export const percent = (logProb) => `${Math.min(100, 100 * Math.exp(logProb)).toFixed(1)} %`;
+/** A probability with a digit that is not 0, if it is not less than 0.000001 %. */
+export function percent(logProb) {
+  const share = Math.min(100, 100 * Math.exp(logProb));
+  return `${share.toFixed(share < 0.1 ? Math.min(6, Math.ceil(-Math.log10(share))) : 1)} %`;
+}
 
 /** Tell those who do not see the page. */
 export const say = (text) => ($("status").textContent = text);

@@ -1,6 +1,6 @@
 // Drawings by draw_worker.js, one at a time; it is ended if one takes too long.
 
-import { changed, partsOf, targetOf } from "./work.js";
+import { changed, partsOf, productOf, targetOf } from "./work.js";
 
 /** Milliseconds for a drawing. OpenChemLib may lay out a cage of rings for minutes. */
 const LONGEST = 5000;
@@ -39,12 +39,12 @@ function queued(message, keep = () => {}) {
   }));
 }
 
-/** { molecules, product } as SVG, or empty while they are drawn. */
-function drawing(texts, product = null) {
-  const key = JSON.stringify([texts, product]);
+/** { molecules, product } as SVG, or empty while they are drawn; above: as whose atoms those of the product lie. */
+function drawing(texts, product = null, above = []) {
+  const key = JSON.stringify([texts, product, above]);
   if (!made.has(key)) {
     made.set(key, {});
-    queued({ texts, product }, (result) => made.set(key, result));
+    queued({ texts, product, above }, (result) => made.set(key, result));
   }
   return made.get(key);
 }
@@ -55,7 +55,9 @@ export const drawnAlone = (smiles) => drawing([smiles]).molecules?.[0] ?? "";
 /** SVG, or "", of the molecules of an answer, and of what was asked about, with the changes in colour. */
 export function drawn(step, answer) {
   const [left, right] = (step.forward ? [targetOf(step), answer.canonical] : [answer.canonical, targetOf(step)]).map(partsOf);
-  const { molecules: before, product } = drawing(left, right.length === 1 ? right[0] : null);
+  const above = []; // the products of the steps above
+  for (let each = step.above; each; each = each.above) above.push(productOf(each));
+  const { molecules: before, product } = drawing(left, right.length === 1 ? right[0] : null, above);
   const after = right.length === 1 ? [product] : drawing(right).molecules;
   const [asked, answered] = step.forward ? [before, after] : [after, before];
   const filled = (drawings, parts) => parts.map((_, index) => drawings?.[index] ?? "");

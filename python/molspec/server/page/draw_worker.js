@@ -2,6 +2,7 @@
 
 import { Molecule } from "./openchemlib.js";
 import { changes, correspondence, graph } from "./changes.js";
+import { untangled } from "./rings.js";
 
 /** Larger than any drawing; what is not needed is cut off. So all have bonds of the same length. */
 const PAPER = 8000;
@@ -24,15 +25,33 @@ function read(smiles) {
   const molecule = Molecule.fromSmiles(smiles);
   if (molecule.getAllAtoms() > MOST_ATOMS) throw new RangeError(`${molecule.getAllAtoms()} atoms`);
   for (let atom = 0; atom < molecule.getAllAtoms(); atom++) molecule.setAtomMapNo(atom, 0, false);
-  molecule.ensureHelperArrays(Molecule.cHelperParities);
-  return molecule;
+  return untangled(molecule);
 }
 
-/** SVG of molecules, and of the product that they give, if there is one, with the changes in colour. */
-function draw(texts, product) {
+const turned = new Map(); // what `laidAs` made
+
+/** A molecule whose atoms lie as in the first one above it, which lies as in the next one. */
+function laidAs(smiles, above) {
+  const key = [smiles, ...above].join(" ");
+  if (!turned.has(key)) {
+    const molecule = read(smiles);
+    if (above.length) {
+      const model = laidAs(above[0], above.slice(1));
+      turn(molecule, model, correspondence(graph([model]), graph([molecule])));
+    }
+    turned.set(key, molecule);
+  }
+  return turned.get(key);
+}
+
+/**
+ * SVG of molecules, and of the product that they give, if there is one, with the changes in colour.
+ * above: the products of the steps that this one is for, by which its product is turned.
+ */
+function draw(texts, product, above) {
   const parts = texts.map(read);
   if (product === null) return { molecules: parts.map((part) => svg(part)), product: null };
-  const made = read(product);
+  const made = laidAs(product, above);
   const [before, after] = [graph(parts), graph([made])];
   const from = correspondence(before, after); // by atom of the product
   const to = []; // by atom of the reactants
@@ -48,7 +67,7 @@ function draw(texts, product) {
   return { molecules, product: svg(made, changes(after, before, from, false)) };
 }
 
-/** Turn a reactant, and turn it over, so that its atoms lie as in the product. */
+/** Turn a molecule, and turn it over, so that its atoms lie as in another; to: its atoms there. */
 function turn(part, made, to) {
   const pairs = [...to.entries()].filter(([, there]) => there !== undefined);
   if (pairs.length < 2) return;
@@ -116,11 +135,11 @@ function withBonds(smiles) {
   return svg(molecule).replace(/<\/svg>\s*$/, `<g stroke="currentColor">${places.join("")}</g></svg>`);
 }
 
-function answerTo({ texts, product, layout, bonds }) {
+function answerTo({ texts, product, above, layout, bonds }) {
   if (bonds !== undefined) return { bonds: withBonds(bonds) };
-  if (layout !== undefined) return { layout: Molecule.fromSmiles(layout).getIDCodeAndCoordinates() };
+  if (layout !== undefined) return { layout: untangled(Molecule.fromSmiles(layout)).getIDCodeAndCoordinates() };
   try {
-    return draw(texts, product);
+    return draw(texts, product, above);
   } catch {
     return { molecules: texts.map(alone), product: product && alone(product) };
   }
@@ -133,5 +152,5 @@ self.onmessage = ({ data }) => {
     postMessage({});
   }
 };
-draw(["CO"], "CO"); // so that the first drawing takes no longer than others
+draw(["CO"], "CO", []); // so that the first drawing takes no longer than others
 postMessage({}); // it is ready

@@ -101,7 +101,7 @@ function goOnFrom(step, answer, molecule, smiles) {
   step.chosen = step.answers.indexOf(answer);
   step.open = false;
   if (!molecule.step || molecule.step.error || molecule.step.smiles !== smiles) {
-    molecule.step = newStep(smiles, $("model").value, Number($("count").value));
+    molecule.step = Object.assign(newStep(smiles, $("model").value, Number($("count").value)), { above: step });
     ask(molecule.step);
   }
   show();

@@ -120,14 +120,14 @@ function arrowView(place, { left, widths }) {
   const heads = (place.forward ? far : [[near, place.middle]]).map(([x, y]) => `M${x} ${y}l${-HEAD * Math.sign(x - join)} -4v8z`);
   const label = (isLeft ? join + left[place.depth] : left[place.depth] + widths[place.depth] + join) / 2;
   const over = place.over && { ...place.over, x: label - place.over.width / 2, y: place.middle - ABOVE - place.over.height };
-  return `<path class="arrow" d="${branches.join("")}M${join} ${place.middle}H${near}"/><path class="head" d="${heads.join("")}"/>${over ? boxView(over) : ""}
+  return `<path class="shaft" d="${branches.join("")}M${join} ${place.middle}H${near}"/><path class="head" d="${heads.join("")}"/>${over ? boxView(over) : ""}
 <text class="words number" x="${label}" y="${place.middle - 8}">Step ${place.number}</text><text class="words share" x="${label}" y="${place.middle + 18}">${percent(place.share.log_prob)}</text>`;
 }
 
 const STYLE = `
 .words { font: ${TEXT}px system-ui, "Segoe UI", Roboto, sans-serif; text-anchor: middle; fill: currentColor; }
 .words.number { font-weight: 600; } .words.sale { fill: var(--good, #1a6b3c); } .words.lacked { fill: var(--bad, #a3262a); }
-.arrow { fill: none; stroke: currentColor; stroke-opacity: .55; stroke-width: 1.3; } .head { fill: currentColor; fill-opacity: .75; }`;
+.shaft { fill: none; stroke: currentColor; stroke-opacity: .55; stroke-width: 1.3; } .head { fill: currentColor; fill-opacity: .75; }`;
 
 /** SVG of a route. paper: with a white ground, to be saved. */
 export function picture(route, paper = false) {

@@ -48,20 +48,24 @@ section { margin-top: 1.5rem; padding-top: 1.2rem; border-top: 1px solid #d5dde5
 figure { margin: 1rem 0; } svg { display: block; }
 code { font: .8rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: 0; } dt, footer { color: #5c6b7a; } dd { margin: 0; }
-ul { margin: 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .3rem .8rem; } li { max-width: min(100%, 14rem); } li svg { max-width: 100%; height: auto; } li span { color: #1a6b3c; display: inline-block; margin-left: .6rem; } .lacked code { color: #a3262a; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-top: 1px solid #d5dde5; }
+ul { margin: 0; padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .3rem .8rem; } li { max-width: min(100%, 14rem); } li svg { max-width: 100%; height: auto; } li span { color: #1a6b3c; display: block; } .lacked code { color: #a3262a; }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-top: 1px solid #d5dde5; }
 th { font-weight: 600; } td.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
-@media (max-width: 46rem) { body { padding: .5rem; } }
-@media print { body { padding: 0; } }`;
+dd:has(ul) { grid-column: 1 / -1; }
+@media (max-width: 46rem) {
+  body { padding: .5rem; } thead { display: none; } table, tbody, tr, td { display: block; }
+  td { border: 0; padding: .15rem 0; } tr { border-top: 1px solid #d5dde5; padding: .3rem 0; } td:not(:empty)::before { content: attr(data-name) " "; color: #5c6b7a; }
+}
+@media print { body { padding: 0; } section + section { break-before: page; } tr, li { break-inside: avoid; } }`;
 
 function steps(route) {
-  const row = ({ number, left, right, answer }) => h(
-    "tr", {}, h("td", { class: "number" }, `${number}`), h("td", {}, h("code", {}, left)), h("td", {}, h("code", {}, right)),
-    h("td", { class: "number" }, percent(answer.log_prob)), h("td", { class: "number" }, answer.check == null ? "" : percent(answer.check)),
-    h("td", {}, [["racemic or unspecified", answer.racemic], ["of another configuration", answer.turned]].filter(([, each]) => each?.length).map(([name, each]) => `${name}: ${each.join(", ")}`).join("; ")),
-  );
-  const names = ["Step", "Reactants", "Product", "Probability", "Forward check", ""].map((name) => h("th", {}, name));
-  return h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ...names)), h("tbody", {}, ...reactions(route).map(row))));
+  const names = ["Step", "Reactants", "Product", "Probability", "Forward check", ""];
+  const row = ({ number, left, right, answer }) => {
+    const notes = [["racemic or unspecified", answer.racemic], ["of another configuration", answer.turned]].filter(([, each]) => each?.length).map(([name, each]) => `${name}: ${each.join(", ")}`);
+    const cells = [`${number}`, h("code", {}, left), h("code", {}, right), percent(answer.log_prob), answer.check == null ? "" : percent(answer.check), notes.join("; ")];
+    return h("tr", {}, ...cells.map((each, index) => h("td", { class: [0, 3, 4].includes(index) && "number", "data-name": names[index] }, each)));
+  };
+  return h("table", {}, h("thead", {}, h("tr", {}, ...names.map((name) => h("th", {}, name)))), h("tbody", {}, ...reactions(route).map(row)));
 }
 
 const OPENED = "molspec-routes";

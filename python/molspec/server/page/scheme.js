@@ -12,7 +12,7 @@ const STYLE = `
 .part, .arrow { break-inside: avoid; } .scheme svg { max-width: 100%; height: auto; margin: 0 auto; }
 .chain, .over { display: flex; flex-wrap: wrap; align-items: center; justify-content: center; gap: .3rem; }
 .chain { justify-content: flex-start; gap: .6rem .5rem; padding: .5rem 0; } .chain + .chain { border-top: 1px dashed; }
-.part { max-width: 100%; } .part span { display: block; max-width: 14rem; margin: auto; overflow-wrap: anywhere; }
+.part { max-width: 100%; } .part span { display: block; max-width: 9rem; margin: auto; overflow-wrap: anywhere; }
 .part code { color: inherit; max-width: 14rem; } .scheme .sale { color: var(--good, #1a6b3c); font-size: inherit; } .scheme .lacked { color: var(--bad, #a3262a); }
 .arrow { min-width: 6.5rem; max-width: 100%; } .arrow b, .arrow i { display: block; font-style: normal; }
 .wide { display: flex; flex-wrap: wrap; gap: .25rem .75rem; align-items: center; } .wide button { min-height: 32px; padding: .15rem .6rem; font-size: .8rem; }

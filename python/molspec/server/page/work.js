@@ -1,10 +1,10 @@
 // What the page holds: routes, one of which is shown, and what was before, for undo.
 //
 // A route is its first step. A step is one molecule, or several, and the answers for it:
-// { smiles, model, forward, answers, chosen, error, note, planned, asked, others }. asked: how a planned
-// target was spelt; others: planned routes of the same disconnections. An answer has its molecules,
-// { smiles, sale, step }, each of which may have a step of its own. The steps of chosen answers are
-// the route. sale: { name, price, bought } if it is for sale, null if not, undefined if nobody knows.
+// { smiles, model, forward, answers, chosen, error, note, planned, asked, others, above }. asked: how
+// a planned target was spelt; others: planned routes of the same disconnections; above: the step that
+// it goes on from. An answer has its molecules, { smiles, sale, step }, each of which may have a step
+// of its own. The steps of chosen answers are the route. sale: { name, price, bought } if it is for sale, null if not, undefined if nobody knows.
 
 import { $ } from "./dom.js";
 import { models } from "./server.js";
@@ -21,6 +21,7 @@ export const root = () => work.routes[work.shown] ?? null;
 export const chosenOf = (step) => step.answers?.[step.chosen];
 /** What was decoded for a step's molecule, as the note says: of a salt a part, of a racemate a form. */
 export const targetOf = (step) => /^decoded as (\S+),/.exec(step.note)?.[1] ?? step.smiles;
+export const productOf = (step) => (step.forward ? chosenOf(step)?.canonical ?? step.smiles : targetOf(step));
 export const partsOf = (smiles) => smiles.split(" ")[0].split(/[.>]+/).filter(Boolean);
 
 export const newStep = (smiles, model, count) => ({
@@ -91,7 +92,7 @@ export function revive(saved) {
   step.answers = saved.answers?.map(({ chosen, ...answer }) => {
     is(answer.log_prob, "number");
     for (const each of answer.molecules) is(each.smiles, "string");
-    return { ...answer, molecules: answer.molecules.map((each) => ({ ...each, step: each.step && revive(each.step) })) };
+    return { ...answer, molecules: answer.molecules.map((each) => ({ ...each, step: each.step && Object.assign(revive(each.step), { above: step }) })) };
   }) ?? null;
   return step;
 }
