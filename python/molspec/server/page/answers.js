@@ -70,11 +70,11 @@ function answerView(step, answer, point, predictNext) {
     answer.canonical === null
       ? h("p", { class: "error" }, answer.finished ? "not a molecule to RDKit" : "unfinished")
       : h("div", { class: "molecules" }, ...answer.molecules.map((molecule, index) => moleculeView(molecule, drawings[index], `${name} ${index}`, () => predictNext(step, answer, molecule)))),
+    h("code", {}, text),
     answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${percent(answer.check)}`),
     answer.racemic?.length ? h("p", { class: "check" }, `Racemic or unspecified: ${answer.racemic.join(", ")}`) : null,
     answer.turned?.length ? h("p", { class: "check" }, `Of another configuration than the product: ${answer.turned.join(", ")}`) : null,
     answer.gives ? h("p", { class: "check" }, `First answer instead: ${percent(answer.gives.log_prob)}`, h("code", {}, answer.gives.smiles)) : null,
-    h("code", {}, text),
   );
 }
 
