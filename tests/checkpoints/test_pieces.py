@@ -193,10 +193,8 @@ def test_converted_folder_has_same_pieces(tmp_path: Path) -> None:
     assert converted.vocabulary == original.vocabulary
     expected = original.predict(QUERIES, max_length=30, drafter="none")
     assert converted.predict(QUERIES, max_length=30, drafter="tree") == expected
-    with pytest.raises(ValueError, match="vocabulary is one of learned pieces"):
-        prepare(
-            ["any"], tmp_path / "out", PrepareOptions("product"), vocabulary=converted.vocabulary
-        )
+    given, pieces = (["any"], tmp_path / "out", PrepareOptions("product")), converted.vocabulary
+    refused("vocabulary is one of learned pieces", prepare, *given, vocabulary=pieces)
     refused("token id 100", converted.vocabulary.decode, [100])
 
 

@@ -268,3 +268,8 @@ class EmulatedEngine(CudaEngine):
     def _make(self, query_count: int) -> Caches:
         self.session_count += 1
         return Caches(self.packed, query_count, self._cuda.ops, self.graphs)
+
+
+def field(answers: Tensor, index: int) -> list[int]:
+    """One field of the heads of all queries."""
+    return answers[:, 4 * index : 4 * index + 4].contiguous().view(torch.int32).flatten().tolist()

@@ -10,7 +10,7 @@ from molspec._native import BeamSpec
 from molspec.engine.cuda.beams import BeamExecutor
 from tests import reference
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, run
+from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, field, run
 from tests.refusals import refused
 
 
@@ -108,11 +108,6 @@ def beam_state(
     answers[:, :48] = head.view(torch.uint8)
     nodes = torch.zeros(rows, beam_size, 16, 2, dtype=torch.int32)
     return answers, nodes, torch.zeros(rows, 2, beam_size, capacity, dtype=torch.int32)
-
-
-def field(answers: Tensor, index: int) -> list[int]:
-    """One field of the heads of all queries."""
-    return answers[:, 4 * index : 4 * index + 4].contiguous().view(torch.int32).flatten().tolist()
 
 
 def test_queries_without_room_for_nodes_wait(cuda: Emulator) -> None:

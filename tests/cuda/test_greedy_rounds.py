@@ -12,7 +12,7 @@ from molspec.drafting import Drafting, NoDraft, TreeDraft, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
 from tests import tiny
 from tests.cuda.emulator import Emulator
-from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, run, train_guess
+from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, field, run, train_guess
 from tests.refusals import refused
 
 DRAFTERS: tuple[Drafting, ...] = (
@@ -184,11 +184,9 @@ def test_queries_without_room_for_nodes_wait(cuda: Emulator, seed: int) -> None:
         gap,
     ]
     assert path_slots[30:35].tolist() == slots[2, :5].tolist()
-    first_nodes = answers[:, 40:44].contiguous().view(torch.int32).flatten()
-    assert first_nodes.tolist() == [0, -1, 3, -1]
+    assert field(answers, 10) == [0, -1, 3, -1]  # first_node
     cuda.ops.verify_nodes(answers, slots, drafts, torch.zeros(7, 9), 8)
-    steps = answers[:, 20:24].contiguous().view(torch.int32).flatten()
-    assert steps.tolist() == [1, 0, 1, 0]
+    assert field(answers, 5) == [1, 0, 1, 0]  # steps
 
 
 def test_draft_token_that_reaches_max_length_is_a_gap(cuda: Emulator) -> None:

@@ -193,12 +193,9 @@ def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
         (job_folder / "also.smi").hardlink_to(source)
         for input_path in (source, job_folder / "linked.smi", job_folder / "also.smi", job_folder):
             for overwrite in (False, True):
-                with pytest.raises(ValueError, match=f"{name}, which it reads as --input"):
-                    ResultFile(
-                        *(job_folder / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS),
-                        overwrite=overwrite,
-                        reads={"--input": input_path, "--stock": None},
-                    )
+                reads = {"--input": input_path, "--stock": None}
+                job = job_folder / "out.csv", FORMATS["csv"], CONTEXT, SETTINGS, overwrite, reads
+                refused(f"{name}, which it reads as --input", ResultFile, *job)
         assert source.read_text() == "CO a\n"
     refused("standard output", check_apart, {"--input": source}, [os.open(source, os.O_RDONLY)])
     check_apart(
