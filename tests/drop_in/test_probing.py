@@ -142,7 +142,8 @@ def test_decode_refuses_invalid_models_and_input(kind: str) -> None:
 
 
 def test_errors_for_unknown_options_suggest_known_ones() -> None:
-    for name, message in (("patience", ""), ("beam_width", r": did you mean beam_size\?")):
+    meant = r": did you mean beam_size\?"
+    for name, message in (("patience", ""), ("beam_wide", meant), ("num_beams", meant)):
         message = f"^decode has no option '{name}'{message}"
         refused(TypeError, message, decode, PlainTransformer(), SOURCES, **IDS, **{name: 2})
 

@@ -236,7 +236,9 @@ def test_a_racemate_is_decoded_as_what_stands_for_it() -> None:
         query = prepare_query(Query(text), main=True)
         assert query.decoded == decoded
         assert query.note == f"decoded as {decoded}, which stands for the racemate"
-    assert "is cut off" in str(prepare_query(Query(f"{CIS} |&1:1"), main=True).error)
+    wrong = {f"{CIS} |&1:1": "cut off", f"{CIS} |&1:99|": "not fit", f"{'C' * 999}{R} |r|": "1,0"}
+    for text, fault in wrong.items():
+        assert fault in str(prepare_query(Query(text), main=True).error)
     assert not prepare_query(Query(f"{R} |a:1|"), main=True).note
 
 

@@ -127,26 +127,25 @@ class _WithoutText:
 
 def test_arguments_are_checked_as_those_of_the_model(tiny_model: Model) -> None:
     cache = AnswerCache()
-    for wrong, message in (
-        (("CCO",), "queries is a string"),
-        ((["CCO"], {"n_best": 2}), "options is a dict"),
-    ):
-        refused(message, cache.predict, tiny_model, *wrong)
+    refused("queries is a string", cache.predict, tiny_model, "CCO")
+    refused("options is a dict", cache.predict, tiny_model, ["CCO"], {"n_best": 2})
     refused("options is given with", cache.predict, tiny_model, ["CCO"], OPTIONS, n_best=2)
     refused(TypeError, "did you mean n_best", cache.predict, tiny_model, ["CCO"], nbest=2)
-    found = cache.predict(tiny_model, ["CCO"], n_best=2, max_length=9)
-    assert found == tiny_model.predict(["CCO"], 2, max_length=9)
-    assert found.statistics.queries == 1
+    marked = ["CCO |r|"]
+    found, plain = tiny_model.predict(marked, 2, max_length=9), tiny_model.predict(["CCO"], 2)
+    for queries, note in ((1, "decoded as it is drawn, without |r|"), (0, found[0].note)):
+        again = cache.predict(tiny_model, marked, n_best=2, max_length=9)
+        assert again == found
+        assert (again.statistics.queries, again[0].note, plain[0].note) == (queries, note, None)
     for canonical in (True, False):
-        queries: list[Any] = [None, "CCO", _WithoutText(), Path("CCO")]
+        given: list[Any] = [None, "CCO", _WithoutText(), Path("CCO")]
         nothing, answer, *others = cache.predict(
-            tiny_model, queries, replace(OPTIONS, canonical_queries=canonical)
+            tiny_model, given, replace(OPTIONS, canonical_queries=canonical)
         )
         assert [each.error and each.error.split()[-1] for each in others] == [
             *("_WithoutText", "PosixPath")
         ]
-        assert nothing.error == "expected a SMILES string, got NoneType"
-        assert answer.error is None
+        assert (nothing.error, answer.error) == ("expected a SMILES string, got NoneType", None)
 
 
 def test_least_recently_used_answer_is_evicted_first(tiny_model: Model) -> None:

@@ -110,12 +110,10 @@ def test_fields_name_options_that_there_are() -> None:
 
 def test_records_have_a_row_for_each_answer_or_error() -> None:
     found = Result("CCO", (Prediction("OC", -0.5), Prediction("C(", -1.0, count=2)))
-    rows = Results([found, Result("C", error="bad")], Statistics()).to_records()
-    assert [(row["query"], row["rank"], row["canonical"], row["error"]) for row in rows] == [
-        ("CCO", 1, "CO", None),
-        ("CCO", 2, None, None),
-        ("C", None, None, "bad"),
-    ]
+    rows = Results([found, Result("C", error="bad", note="N")], Statistics()).to_records()
+    assert [
+        tuple(map(row.get, ("query", "rank", "canonical", "note", "error"))) for row in rows
+    ] == [("CCO", 1, "CO", None, None), ("CCO", 2, None, None, None), ("C", None, None, "N", "bad")]
     assert len({tuple(row) for row in rows}) == 1
     assert {each.name for each in answer_fields()} < {*rows[0]}
     assert (rows[0]["probability"], rows[1]["count"]) == (math.exp(-0.5), 2)

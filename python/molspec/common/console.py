@@ -55,6 +55,12 @@ def quoted(text: object) -> str:
     return f"{shown[:_QUOTED]}...{end} of {count:,} characters"
 
 
+def shortened(text: str) -> str:
+    """A line in which long words, and then the line, have only their beginnings and ends."""
+    text = re.sub(r"(\S{80})\S{90,}(\S{80})", r"\1...\2", text)
+    return text if len(text) <= 1200 else f"{text[:400]} ... {text[-400:]}"
+
+
 def lacks_memory(error: Exception) -> bool:
     """Whether memory is lacking, which is no fault of the query that meets it."""
     return isinstance(error, MemoryError) or bool(_NO_MEMORY.search(told(error)))
@@ -150,7 +156,8 @@ def print_err(message: str) -> None:
 
     A bar that is shown there gives way to it.
     """
-    line, tqdm = f"molspec: {printed(' '.join(message.split()))}\n", sys.modules.get("tqdm")
+    line = f"molspec: {shortened(printed(' '.join(message.split())))}\n"
+    tqdm = sys.modules.get("tqdm")
     with tqdm.tqdm.external_write_mode(sys.stderr) if tqdm else nullcontext():
         print(line, end="", file=sys.stderr, flush=True)
 

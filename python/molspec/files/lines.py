@@ -9,7 +9,7 @@ from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from molspec.common.console import printed
+from molspec.common.console import printed, shortened
 from molspec.common.task import reaction_smiles
 from molspec.files.answer import Answer, OutputContext, Query
 
@@ -123,7 +123,7 @@ def _written_lines(answer: Answer, context: OutputContext, written: Callable[[st
 def for_people(answer: Answer, context: OutputContext) -> str:
     """The query, then its answers below each other."""
     result = answer.result
-    lines = ["  ".join(filter(None, map(one_line, (answer.query.smiles, answer.query.name))))]
+    lines = [heading(answer)]
     if answer.query.note:
         lines.append(f"   note: {answer.query.note}")
     if not result.predictions:
@@ -135,6 +135,12 @@ def for_people(answer: Answer, context: OutputContext) -> str:
             what += f"  ({remark})" if remark else ""
         lines.append(f"{rank:4}.  {100 * prediction.probability:5.1f} %  {what}")
     return "\n".join(lines) + "\n"
+
+
+def heading(answer: Any) -> str:
+    """The query and its name for people; those of an error may be of any length."""
+    line = "  ".join(filter(None, map(one_line, (answer.query.smiles, answer.query.name))))
+    return shortened(line) if answer.error else line
 
 
 def fault(prediction: Prediction) -> str:

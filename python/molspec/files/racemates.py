@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
+from molspec.common.console import quoted
 from molspec.text.tokens import extension_of, plain_smiles
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 #: The most forms of a racemate that are listed.
 _MOST = 16
+#: The places of a group's atoms.
+_PLACES = re.compile(r"[|,][&o]\d*:(\d+(?:,\d+)*)")
+#: The most characters of a racemate.
+_LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -34,25 +39,37 @@ class Racemate:
     forms: tuple[str, ...]
 
 
-@lru_cache(1 << 12)
 def read_racemate(text: str) -> Racemate | None:
     """The racemate of extended SMILES; None for another text.
 
-    Raises ValueError if the extension is cut off, as by a comma of CSV without quotes.
+    Raises ValueError if the extension is cut off, as by a comma of CSV without quotes, if it does
+    not fit its molecule, or if the text is too long.
     """
-    if "|" not in text:
+    if "|" not in text or not (extension := extension_of(text).strip()):
         return None
+    if not extension.endswith("|"):
+        raise ValueError(f"its extension {quoted(extension)} is cut off: expected it in quotes")
+    smiles = plain_smiles(text.partition("|")[0]).strip()
+    if (count := len(smiles) + len(extension)) > _LONGEST:  # RDKit's time grows with the square
+        fault = f"{count:,} characters with its extension {quoted(extension)}"
+        raise ValueError(f"{fault}: expected at most {_LONGEST}")
+    return _racemate(smiles, extension)
+
+
+@lru_cache(1 << 12)
+def _racemate(smiles: str, extension: str) -> Racemate | None:
     from rdkit import Chem
 
     from molspec.text import quiet, read_smiles
 
-    extension = extension_of(text)
-    if extension and not extension.endswith("|"):
-        raise ValueError(f"its extension{extension} is cut off: expected it in quotes")
-    whole = plain_smiles(text.partition("|")[0]).strip() + extension
+    whole = f"{smiles} {extension}"
     with quiet():
-        if not extension or (molecule := read_smiles(whole)) is None:
+        plain, molecule = read_smiles(smiles, sanitize=False), read_smiles(whole)
+        if plain is None:
             return None
+        last = max(map(int, ",".join(["0", *_PLACES.findall(extension)]).split(",")))
+        if molecule is None or last >= plain.GetNumAtoms():  # RDKit drops a group that is behind
+            raise ValueError(f"its extension {quoted(extension)} does not fit its molecule")
         groups = [
             [atom.GetIdx() for atom in group.GetAtoms()]
             for group in molecule.GetStereoGroups()

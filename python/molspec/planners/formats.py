@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from molspec.files import Format, OutputContext, report, table
-from molspec.files.lines import copied, one_line
+from molspec.files.lines import copied, heading, one_line
 from molspec.planners.routes import Plan, Route, Step
 
 #: Columns of a table: a row a target, with its first route.
@@ -22,7 +22,7 @@ _TURNED = "of another configuration"
 
 def text(plan: Plan, context: OutputContext) -> str:
     """The target, then its routes below each other."""
-    lines = ["  ".join(filter(None, map(one_line, (plan.query.smiles, plan.query.name))))]
+    lines = [heading(plan)]
     lines.append(f"   {_summary(plan)}")
     for rank, route in enumerate(plan.routes, start=1):
         for each in (route, *route.alternatives) if route.steps else ():

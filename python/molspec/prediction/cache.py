@@ -20,7 +20,7 @@ from molspec.decoding import Statistics
 from molspec.prediction.config import AnyOptions, DecodeConfig
 from molspec.prediction.model import Model, check_several
 from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
-from molspec.prediction.results import ALL_DROPPED, Prediction, Result, Results
+from molspec.prediction.results import ALL_DROPPED, Prediction, Result, Results, note_on
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -195,7 +195,7 @@ class AnswerCache:
             )
             found |= answers
         return [
-            replace(found[key], query=query, task=model.task)
+            replace(found[key], query=query, task=model.task, note=note_on(query))
             for key, query in zip(keys, queries, strict=True)
         ]
 

@@ -24,6 +24,7 @@ from molspec.prediction.results import (
     is_unchanged,
     merge_duplicates,
     new_elements,
+    note_on,
 )
 from molspec.prediction.strategy import forced_spec
 from molspec.text import rooted_spellings
@@ -170,7 +171,7 @@ def _answered(query: str, model: DecodableModel, work: _Predicting) -> decoding.
                 predictions = end.value
                 error = None if predictions else ALL_DROPPED
         statistics = decoding.QueryStatistics.of(spent, perf_counter() - began)
-        return Result(query, predictions, error, statistics, model.task)
+        return Result(query, predictions, error, statistics, model.task, note_on(query))
 
 
 def _failed(query: str, model: DecodableModel, error: Exception) -> Result:

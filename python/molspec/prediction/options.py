@@ -34,6 +34,10 @@ DEFAULT_MAX_LENGTH = 200
 DEFAULT_BATCH_SIZE = 32
 #: Maximum hypotheses of a beam: a larger number is a typing error, and would exceed the memory.
 WIDEST_BEAM = 1000
+#: Options by their names in transformers, CTranslate2 and Syntheseus.
+OURS = dict.fromkeys(("num_beams", "beams", "beam_width"), "beam_size")
+OURS |= dict.fromkeys(("num_return_sequences", "num_hypotheses", "num_results"), "n_best")
+OURS |= {"max_new_tokens": "max_length", "do_sample": "samples"}
 #: Options of a named drafter.
 DRAFT_COUNTS = ("draft_length", "draft_count", "node_budget")
 
@@ -431,7 +435,7 @@ def check_names(function: str, given: Iterable[str], known: Sequence[str]) -> No
     """Raise TypeError, as Python does, for an unknown option, naming the known ones."""
     for name in given:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
+            close = get_close_matches(OURS.get(name, name), known, n=1)
             meant = f": did you mean {close[0]}?" if close else ":"
             raise TypeError(
                 f"{function} has no option {quoted(name)}{meant} expected {', '.join(known)}"

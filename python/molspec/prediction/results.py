@@ -10,11 +10,12 @@ from html import escape
 from itertools import chain
 from typing import Any
 
+from molspec.common.console import shortened
 from molspec.common.fields import hints
 from molspec.common.task import Task, reaction_smiles
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.prediction.options import PredictOptions
-from molspec.text import canonicalise, elements, plain_smiles
+from molspec.text import canonicalise, elements, extension_of, plain_smiles
 from molspec.text.drawing import drawing
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
@@ -169,6 +170,8 @@ class Result:
     statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
     #: The task of its model, if the model has one.
     task: Task | None = field(default=None, compare=False)
+    #: Of a racemate or an unknown enantiomer: that the drawn form was decoded.
+    note: str | None = field(default=None, compare=False)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -217,7 +220,7 @@ class Result:
         ]
         rows = "".join(_row(label, text) for label, text in [("query", self.query), *answers])
         rest = len(self.predictions) - len(answers)
-        last = f"and {rest} more" if rest else self.error or ""
+        last = "; ".join(filter(None, (self.note, self.error, f"and {rest} more" * (rest > 0))))
         return f"<table>{rows}<caption>{escape(last[:_LONGEST_SHOWN])}</caption></table>"
 
 
@@ -245,6 +248,7 @@ class Results(list[Result]):
                 "rank": rank if each else None,
                 "probability": each and each.probability,
                 **{name: each and getattr(each, name) for name in names},
+                "note": result.note,
                 "error": result.error,
             }
             for result in self
@@ -276,6 +280,12 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
         for group in _equal_ones(sorted(chain.from_iterable(lists), key=_rarity))
     ]
     return tuple(sorted(merged, key=_rarity))
+
+
+def note_on(query: object) -> str | None:
+    """What is said of a query that marks a racemate; None of another one."""
+    extension = extension_of(query) if isinstance(query, str) and "|" in query else ""
+    return f"decoded as it is drawn, without{shortened(extension)}" if extension else None
 
 
 def is_unchanged(found: Prediction, query: str) -> bool:

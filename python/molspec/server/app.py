@@ -16,6 +16,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
+from molspec.prediction.options import OURS
 from molspec.server import askcos, chemformer, metrics, planning, v1
 from molspec.server.guards import Guard, Timer
 from molspec.server.pending import WithdrawnError
@@ -140,7 +141,8 @@ class _PageFiles(StaticFiles):
 def _message(error: dict[str, Any], known: Iterable[str]) -> str:
     """Its message; of a field that there is not, the one of `known` that was meant."""
     if error["type"] == "extra_forbidden":
-        for meant in get_close_matches(str(error["loc"][-1]), known, n=1):
+        name = str(error["loc"][-1])
+        for meant in get_close_matches(OURS.get(name, name), known, n=1):
             return f"no such field: did you mean {meant}?"
     is_named = error["type"] in ("value_error", "extra_forbidden")
     value = None if is_named else error.get("input")

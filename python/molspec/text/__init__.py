@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         TokenizationError as TokenizationError,
         count_tokens as count_tokens,
         elements as elements,
+        extension_of as extension_of,
         has_dative_bond as has_dative_bond,
         is_text as is_text,
         plain_smiles as plain_smiles,
