@@ -16,6 +16,7 @@ import pytest
 from molspec.common import workers
 from molspec.common.workers import in_processes, process_count, usable_cores
 from tests.refusals import refused
+from tests.waiting import until
 
 
 def squares(items: Iterator[int]) -> Iterator[int]:
@@ -69,9 +70,7 @@ def test_work_is_shared_by_two_other_processes(tmp_path: Path) -> None:
     def process_ids(items: Iterator[int]) -> Iterator[int]:
         for _ in items:
             (tmp_path / str(os.getpid())).touch()
-            end = time.monotonic() + 10
-            while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < end:
-                time.sleep(0.005)  # the other process has not begun
+            until(lambda: len(list(tmp_path.iterdir())) >= 2)  # the other process has begun
             yield os.getpid()
 
     found = set(in_processes(process_ids, range(40), 2, lost, piece=1))
@@ -86,13 +85,7 @@ def test_closing_a_stream_ends_its_workers() -> None:
     stream = in_processes(process_ids, iter(range(10_000)), 2, lost)
     workers = {next(stream) for _ in range(100)}
     stream.close()  # before its end
-    for process in workers:
-        for _ in range(500):
-            if not Path(f"/proc/{process}").exists() or "Z" in _state(process):
-                break
-            time.sleep(0.01)
-        else:
-            pytest.fail(f"process {process} lives")
+    until(lambda: all(_state(process) == "Z" for process in workers))
 
 
 def test_streams_that_overlap_end_apart() -> None:
@@ -195,11 +188,7 @@ def test_results_do_not_wait_for_slow_items() -> None:
 
     def slow() -> Iterator[int]:
         yield 1
-        for _ in range(500):
-            if answered:
-                break
-            time.sleep(0.01)
-        assert answered
+        until(lambda: answered)
         yield 2
 
     for result in in_processes(squares, slow(), 2, lost):
@@ -211,11 +200,7 @@ def test_item_with_slow_work_does_not_delay_the_others(tmp_path: Path) -> None:
     def uneven(items: Iterator[int]) -> Iterator[int]:
         for item in items:
             if item == 0:
-                for _ in range(500):
-                    if (tmp_path / "99").exists():
-                        break
-                    time.sleep(0.01)
-                assert (tmp_path / "99").exists()
+                until((tmp_path / "99").exists)
             (tmp_path / str(item)).touch()
             yield item
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from molspec.server import processes, serving
 from molspec.server.serving import ServerSettings
 from tests import tiny
 from tests.refusals import refused
+from tests.waiting import until
 
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 _WAIT = 120
@@ -125,10 +125,7 @@ def test_processes_share_a_port_and_end_when_the_parent_is_killed(checkpoint: Pa
         )
         process.kill()
         process.wait()
-        deadline = time.monotonic() + _WAIT
-        while _answers(url):  # its child processes end too
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: not _answers(url), _WAIT)  # its child processes end too
     port = url.rpartition(":")[2]
     with command("--model", f"tiny={checkpoint}", "--port", port) as (process, new_url):
         assert new_url == url
