@@ -15,6 +15,8 @@ from hypothesis import settings
 from molspec.commands import cli, jobs
 from molspec.commands.flags import ModelFlags
 from molspec.prediction.config import Identity
+from molspec.prediction.model import Model
+from tests import tiny
 from tests.cli_with_fake_model import FakeModel
 
 #: The fake model, and the flags that it was loaded with.
@@ -23,6 +25,12 @@ Loaded = dict[str, Any]
 # The same examples every time, and no deadline: the suite is deterministic.
 settings.register_profile("molspec", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("molspec")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """A small random model, unless a module or a folder has its own."""
+    return tiny.model()
 
 
 @pytest.fixture

@@ -76,11 +76,6 @@ FAULTS: dict[str, tuple[Callable[[], Failing], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return tiny.model()
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("fault", FAULTS)

@@ -29,11 +29,6 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return tiny.model()
-
-
 @pytest.fixture(scope="module", params=["one", "ensemble"])
 def one_or_several(request: pytest.FixtureRequest, model: Model) -> Model:
     return model if request.param == "one" else Model(tiny.checkpoint(), others=tiny.others())

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from molspec.prediction.model import Model, load
+
 #: From PaRoutes' set n1 (Genheden and Bjerrum 2022), as are the molecules of the stock.
 TARGETS = (Path(__file__).parent / "targets.smi").read_text().split()
 STOCK = Path(__file__).parent / "stock.smi"
@@ -15,6 +17,11 @@ EXPANSIONS = 12
 needs_syntheseus = pytest.mark.skipif(
     find_spec("syntheseus") is None, reason="Syntheseus is not installed: nox -s syntheseus has it"
 )
+
+
+@pytest.fixture(scope="module")
+def retro() -> Model:
+    return load("retro", dtype="int8")
 
 
 def planner(

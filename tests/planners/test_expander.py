@@ -7,15 +7,10 @@ import pytest
 
 from molspec.common.task import Task
 from molspec.planners.expander import Expander
-from molspec.prediction.model import Model, load
+from molspec.prediction.model import Model
 from molspec.prediction.results import Prediction, Result
 
 PROCAINE = "CCN(CC)CCOC(=O)c1ccc(N)cc1"
-
-
-@pytest.fixture(scope="module")
-def retro() -> Model:
-    return load("retro", dtype="int8")
 
 
 def test_the_molecule_of_a_salt_is_decoded_with_a_word(retro: Model) -> None:

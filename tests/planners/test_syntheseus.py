@@ -28,7 +28,7 @@ from molspec.planners.search import ALGORITHMS
 from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, HeavyAtomCost
 from molspec.prediction.cache import AnswerCache
-from molspec.prediction.model import Model, load
+from molspec.prediction.model import Model
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS, planner
 from tests.refusals import refused
 
@@ -37,11 +37,6 @@ pytestmark = pytest.mark.filterwarnings("default")
 USABLE = PredictOptions(
     n_best=5, merge_duplicates=True, drop_invalid=True, drop_unchanged=True, max_beam_factor=1
 )
-
-
-@pytest.fixture(scope="module")
-def retro() -> Model:
-    return load("retro", dtype="int8")
 
 
 def backward(retro: Model, **options: Any) -> BackwardModel:

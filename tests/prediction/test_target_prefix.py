@@ -76,11 +76,6 @@ def test_spellings_that_begin_alike_come_first() -> None:
     assert (len(pairs), pairs[0]) == (6, (queries[2], "c1ccccc1N"))
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return tiny.model()
-
-
 def test_a_model_of_products_writes_the_text_first(model: Model) -> None:
     product = Model(replace(tiny.checkpoint(), task="product"))
     for each in (model, product):

@@ -3,7 +3,13 @@ from typing import Any
 
 import pytest
 
+from molspec.prediction.model import Model
 from tests.laws import cases
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return cases.Own().model
 
 
 @pytest.fixture(scope="session")

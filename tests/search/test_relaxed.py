@@ -9,18 +9,12 @@ from molspec.decoding import DraftTree
 from molspec.drafting import TreeDraft
 from molspec.prediction.model import Model
 from tests import tiny
-from tests.laws import cases
 from tests.search import plain
 
 SHORT = tiny.QUERIES[:-1]
 EOS = tiny.VOCABULARY.eos_id
 RELAXED: dict[str, Any] = {"verification": "relaxed", "max_length": 30}
 PUBLISHED: list[dict[str, Any]] = [{}, {"beta": 5, "tau": 3.0}, {"beta": 2, "tau": 6.0}]
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return cases.Own().model
 
 
 @pytest.fixture

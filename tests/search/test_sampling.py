@@ -13,7 +13,6 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Prediction, Results
 from tests import tiny
 from tests.drafting.drafters import Silent
-from tests.laws import cases
 from tests.search import chance, plain
 
 QUERY = "CC(=O)O"
@@ -27,11 +26,6 @@ REJECTION: dict[str, Any] = {"verification": "rejection"}
 
 #: Drafters of the laws: those of molspec, a model that often differs, a chain of three models.
 NAMES = ("none", "windows", "tree", "small", "adaptive", "model and tree", "hierarchy", "spec")
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return cases.Own().model
 
 
 def draw_samples(model: Model, count: int = SAMPLES, **options: Any) -> list[chance.Sequence_]:
