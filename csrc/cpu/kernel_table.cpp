@@ -2,7 +2,7 @@
 // MOLSPEC_INSTRUCTION_SET, and that of its table, MOLSPEC_KERNELS.
 
 #include "cpu/attention.inl"
-#include "cpu/linear.inl"
+#include "cpu/sparse.inl"
 #include "cpu/norms.inl"
 #include "cpu/rotation.inl"
 

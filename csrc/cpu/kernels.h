@@ -15,6 +15,8 @@ namespace molspec::cpu {
 
 // Columns of a packed weight panel.
 constexpr int kPanelColumns = 64;
+// Entries behind those of a row in LinearProblem::list.
+constexpr int kListRoom = 36;
 
 // out[row] = activation(in[row] . weights + bias) * factor[row] + residual[row]
 struct LinearProblem {
@@ -28,6 +30,8 @@ struct LinearProblem {
   const float* bias;    // [panels * 64]
   const float* scales;  // int8: [panels * 64], see ops/model.h
   const int32_t* offsets;
+  const int8_t* by_rows;  // int8, of inputs after ReLU: see ops/model.h; or null
+  uint32_t* list;         // [in_size + kListRoom], with by_rows
   const float* factor;    // [rows, out_stride], or null; may be `out`
   const float* residual;  // as factor
   Activation activation;

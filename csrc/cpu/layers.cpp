@@ -89,6 +89,8 @@ void Layers::linear(const Linear& weights, int rows, const float* in, int64_t in
   problem.bias = weights.bias;
   problem.scales = weights.scales;
   problem.offsets = weights.offsets;
+  problem.by_rows = weights.by_rows;
+  if (weights.by_rows) problem.list = scratch<uint32_t>(weights.in_size + kListRoom);
   problem.factor = factor;
   problem.residual = residual;
   problem.activation = activation;

@@ -1,6 +1,8 @@
 // out = activation(in . weights + bias) * factor + residual: tiles of rows and columns whose sums
 // stay in registers.
 
+#pragma once
+
 #include "cpu/constant.h"
 #include "cpu/kernels.h"
 #include "cpu/simd.h"
@@ -50,7 +52,8 @@ f32x16 identity(f32x16 a) { return a; }
 
 struct FloatSums {
   using Sum = f32x16;
-  static Sum zero() { return broadcast(0.0f); }
+  // What the sums of a column begin with.
+  static Sum start(const LinearProblem&, int64_t) { return broadcast(0.0f); }
   struct Column {
     Column(const LinearProblem&, int64_t) {}
     f32x16 value(const LinearProblem&, int64_t, f32x16 sum) const { return sum; }
@@ -165,20 +168,19 @@ struct Bfloat16 : FloatSums {
 
 // Inputs are rounded row by row to 255 steps of row_scale; weights are rounded column by column.
 // Sums of bytes are exact, so their order does not matter. Where inputs have kByteOffset added,
-// `offsets` subtracts the effect. Both may exceed 32 bits, their difference does not (ops/model.h).
+// sums start at minus its effect. They may exceed 32 bits on the way, not at the end (ops/model.h).
 struct Int8 {
   using Weight = int8_t;
   using Input = uint8_t;
   using Sum = i32x16;
   static constexpr int kStep = 4;
-  static Sum zero() { return zeros(); }
+  static Sum start(const LinearProblem& problem, int64_t column) {
+    return kByteOffset ? zeros() - load_integers(problem.offsets + column) : zeros();
+  }
   struct Column {
     f32x16 scales;
-    i32x16 offsets;
-    Column(const LinearProblem& problem, int64_t column)
-        : scales(load(problem.scales + column)), offsets(load_integers(problem.offsets + column)) {}
+    Column(const LinearProblem& problem, int64_t column) : scales(load(problem.scales + column)) {}
     f32x16 value(const LinearProblem& problem, int64_t row, i32x16 sum) const {
-      if (kByteOffset) sum = sum - offsets;
       return as_floats(sum) * (broadcast(problem.row_scales[row]) * scales);
     }
   };
@@ -228,19 +230,11 @@ void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
   }
 }
 
-// Sums in registers, or in memory as tiles store them.
-template <typename Sum, int kRows>
+template <typename Sum, int kRows, int kVectors = kTileVectors>
 struct RegisterSums {
-  static constexpr int rows = kRows;
-  Sum sums[kRows][kTileVectors];
+  static constexpr int rows = kRows, vectors = kVectors;
+  Sum sums[kRows][kVectors];
   Sum at(int row, int vector) const { return sums[row][vector]; }
-};
-struct StoredSums {
-  int rows;
-  const int32_t* sums;  // [rows, kPanelColumns]
-  i32x16 at(int row, int vector) const {
-    return load_integers(sums + row * kPanelColumns + vector * kLanes);
-  }
 };
 
 // out = activation(sums + bias) * factor + residual, a column of registers at a time, so that the
@@ -248,7 +242,7 @@ struct StoredSums {
 template <typename Type, f32x16 (*kActivation)(f32x16), typename Sums>
 inline void finish_tile(const LinearProblem& problem, int64_t row, int64_t column,
                         const Sums& sums) {
-  for (int v = 0; v < kTileVectors; ++v) {
+  for (int v = 0; v < Sums::vectors; ++v) {
     const typename Type::Column of_column(problem, column + v * kLanes);
     const f32x16 bias = load(problem.bias + column + v * kLanes);
     for (int i = 0; i < sums.rows; ++i) {
@@ -288,9 +282,12 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   const typename Type::Input* in[kRows];
   for (int i = 0; i < kRows; ++i) in[i] = Type::input(problem, row + i);
 
+  const int64_t column = static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes;
   typename Type::Sum sums[kRows][kTileVectors];
-  for (int i = 0; i < kRows; ++i)
-    for (int v = 0; v < kTileVectors; ++v) sums[i][v] = Type::zero();
+  for (int v = 0; v < kTileVectors; ++v) {
+    const typename Type::Sum first = Type::start(problem, column + v * kLanes);
+    for (int i = 0; i < kRows; ++i) sums[i][v] = first;
+  }
   for (int64_t step = 0; step < steps; ++step) {
     for (int v = 0; v < kTileVectors; ++v)
       __builtin_prefetch(reinterpret_cast<const char*>(weights) + kBytesAhead + v * 64);
@@ -300,8 +297,7 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
   RegisterSums<typename Type::Sum, kRows> whole;  // indexed, so not in registers above
   for (int i = 0; i < kRows; ++i)
     for (int v = 0; v < kTileVectors; ++v) whole.sums[i][v] = sums[i][v];
-
-  finish<Type>(problem, row, static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes, whole);
+  finish<Type>(problem, row, column, whole);
 }
 
 // The outer loop is over panels: a panel of weights is read from memory once and stays in cache.
@@ -316,114 +312,6 @@ void linear(const LinearProblem& problem) {
   }
 }
 
-#if defined(__AMX_INT8__)
-// AMX multiplies tiles of up to sixteen rows. Its sums of bytes are as exact as all others.
-
-// Fewer rows read the weights once without tiles too, and wait for nothing else.
-constexpr int kFewestTileRows = kTileRows + 1;
-constexpr int kMostTileRows = 16;
-constexpr int kTileBytes = 64;    // inner positions of a row of inputs
-constexpr int kTileColumns = 16;  // of weights, each with four inner positions
-
-// What the processor reads of the tiles' sizes. Tiles 0 to 3 have the sums of a panel's columns, 4
-// inputs, 5 weights, 6 and 7 those of the last inner positions if they do not fill a tile.
-struct alignas(64) TileSizes {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t bytes[16] = {};  // of a row
-  uint8_t rows[16] = {};
-
-  TileSizes(int row_count, int last_bytes) {
-    for (int tile = 0; tile < 5; ++tile) set(tile, row_count, kTileBytes);
-    set(5, kTileBytes / 4, kTileBytes);
-    if (last_bytes == 0) return;
-    set(6, row_count, last_bytes);
-    set(7, last_bytes / 4, kTileBytes);
-  }
-  void set(int tile, int row_count, int row_bytes) {
-    rows[tile] = static_cast<uint8_t>(row_count);
-    bytes[tile] = static_cast<uint16_t>(row_bytes);
-  }
-};
-
-constexpr int kFetched = kTileBytes * kPanelColumns / 4;
-
-inline void fetch_ahead(const int8_t* weights) {
-#pragma GCC unroll 16
-  for (int byte = 0; byte < kFetched; byte += 64) __builtin_prefetch(weights + kBytesAhead + byte);
-}
-
-// sums[row, column] of one panel for the rows of a tile. The first tile of rows fetches weights
-// ahead, little by little.
-inline void sum_tiles(const uint8_t* in, int64_t in_size, const int8_t* weights, int32_t* sums,
-                      bool fetches_ahead) {
-  constexpr int kVector = kTileColumns * 4;
-  constexpr int kStride = kPanelColumns * 4;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  int64_t k = 0;
-  for (; k + kTileBytes <= in_size; k += kTileBytes) {
-    const int8_t* from = weights + k * kPanelColumns;
-    _tile_loadd(4, in + k, in_size);
-    _tile_loadd(5, from, kStride);
-    _tile_dpbusd(0, 4, 5);
-    if (fetches_ahead) fetch_ahead(from);
-    _tile_loadd(5, from + kVector, kStride);
-    _tile_dpbusd(1, 4, 5);
-    if (fetches_ahead) fetch_ahead(from + kFetched);
-    _tile_loadd(5, from + 2 * kVector, kStride);
-    _tile_dpbusd(2, 4, 5);
-    if (fetches_ahead) fetch_ahead(from + 2 * kFetched);
-    _tile_loadd(5, from + 3 * kVector, kStride);
-    _tile_dpbusd(3, 4, 5);
-    if (fetches_ahead) fetch_ahead(from + 3 * kFetched);
-  }
-  if (k < in_size) {
-    const int8_t* from = weights + k * kPanelColumns;
-    _tile_loadd(6, in + k, in_size);
-    _tile_loadd(7, from, kStride);
-    _tile_dpbusd(0, 6, 7);
-    _tile_loadd(7, from + kVector, kStride);
-    _tile_dpbusd(1, 6, 7);
-    _tile_loadd(7, from + 2 * kVector, kStride);
-    _tile_dpbusd(2, 6, 7);
-    _tile_loadd(7, from + 3 * kVector, kStride);
-    _tile_dpbusd(3, 6, 7);
-  }
-  _tile_stored(0, sums, kStride);
-  _tile_stored(1, sums + kTileColumns, kStride);
-  _tile_stored(2, sums + 2 * kTileColumns, kStride);
-  _tile_stored(3, sums + 3 * kTileColumns, kStride);
-}
-
-// All tiles have the same number of rows, so that the processor is told their sizes once: the last
-// one may begin with rows that are finished already.
-void linear_in_tiles(const LinearProblem& problem) {
-  const int tiles = (problem.rows + kMostTileRows - 1) / kMostTileRows;
-  const int tile_rows = (problem.rows + tiles - 1) / tiles;
-  const TileSizes sizes(tile_rows, problem.in_size % kTileBytes);
-  asm volatile("" : : "r"(&sizes) : "memory");  // gcc's tile intrinsics do not say what they read
-  _tile_loadconfig(&sizes);
-  alignas(64) int32_t sums[kMostTileRows * kPanelColumns];
-  for (int panel = 0; panel < problem.panels; ++panel) {
-    const int64_t column = static_cast<int64_t>(panel) * kPanelColumns;
-    const int8_t* weights = static_cast<const int8_t*>(problem.weights) + column * problem.in_size;
-    for (int begin = 0; begin < problem.rows; begin += tile_rows) {
-      const int left = problem.rows - begin;
-      const int first = left < tile_rows ? problem.rows - tile_rows : begin;
-      sum_tiles(Int8::input(problem, first), problem.in_size, weights, sums, begin == 0);
-      const int count = left < tile_rows ? left : tile_rows;
-      const int32_t* from = sums + (begin - first) * kPanelColumns;
-      for (int vector = 0; vector < kPanelVectors; vector += kTileVectors)
-        finish<Int8>(problem, begin, column + vector * kLanes,
-                     StoredSums{count, from + vector * kLanes});
-    }
-  }
-  _tile_release();
-}
-#endif
-
 void linear_float32(const LinearProblem& problem) { linear<Float32>(problem); }
 
 void linear_bfloat16(const LinearProblem& problem) {
@@ -432,16 +320,6 @@ void linear_bfloat16(const LinearProblem& problem) {
                         Bfloat16::input(problem, row));
   }
   linear<Bfloat16>(problem);
-}
-
-void linear_int8(const LinearProblem& problem) {
-  in_tiles<kRoundedRows>(problem.rows, [&](int row, auto count) {
-    round_rows_to_bytes<decltype(count)::value>(problem, row);
-  });
-#if defined(__AMX_INT8__)
-  if (problem.rows >= kFewestTileRows) return linear_in_tiles(problem);
-#endif
-  linear<Int8>(problem);
 }
 
 }  // namespace

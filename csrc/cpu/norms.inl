@@ -1,37 +1,54 @@
 // Norms and log-softmax, row by row.
 
+#include "cpu/constant.h"
 #include "cpu/kernels.h"
 #include "cpu/simd.h"
 
 namespace molspec::cpu {
 namespace {
 
-void layer_norm_row(const NormProblem& problem, const float* in, float* out) {
+// Rows that are normed together: a single one would wait for each of its sums.
+constexpr int kNormRows = 4;
+
+template <int kRows>
+void layer_norm_rows(const NormProblem& problem, int64_t row) {
   const NormForm& form = problem.form;
-  f32x16 mean = broadcast(0.0f);
+  const auto value = [&](int r, int64_t i) {
+    return load(problem.in + (row + r) * problem.stride + i);
+  };
+  f32x16 mean[kRows], squares[kRows], scale[kRows];
+  for (int r = 0; r < kRows; ++r) mean[r] = squares[r] = broadcast(0.0f);
   if (!form.rms) {
-    f32x16 total = broadcast(0.0f);
-    for (int64_t i = 0; i < problem.stride; i += kLanes) total = total + load(in + i);
-    mean = broadcast(sum_of_lanes(total) / static_cast<float>(form.size));
+    for (int64_t i = 0; i < problem.stride; i += kLanes)
+      for (int r = 0; r < kRows; ++r) mean[r] = mean[r] + value(r, i);
+    for (int r = 0; r < kRows; ++r)
+      mean[r] = broadcast(sum_of_lanes(mean[r]) / static_cast<float>(form.size));
   }
-  f32x16 squares = broadcast(0.0f);
   for (int64_t i = 0; i < form.size; i += kLanes) {
     const int left = static_cast<int>(form.size - i);
-    const f32x16 centred = keep_first(load(in + i) - mean, left, 0.0f);
-    squares = multiply_add(centred, centred, squares);
+    for (int r = 0; r < kRows; ++r) {
+      const f32x16 centred = keep_first(value(r, i) - mean[r], left, 0.0f);
+      squares[r] = multiply_add(centred, centred, squares[r]);
+    }
   }
-  const float variance = sum_of_lanes(squares) / form.divisor;
-  const float root = __builtin_sqrtf(variance + form.eps) + form.deviation_eps;
-  const f32x16 scale = broadcast(1.0f / root);
+  for (int r = 0; r < kRows; ++r) {
+    const float variance = sum_of_lanes(squares[r]) / form.divisor;
+    const float root = __builtin_sqrtf(variance + form.eps) + form.deviation_eps;
+    scale[r] = broadcast(1.0f / root);
+  }
   for (int64_t i = 0; i < problem.stride; i += kLanes) {
-    const f32x16 normal = (load(in + i) - mean) * scale;
-    store(out + i, multiply_add(normal, load(problem.weight + i), load(problem.bias + i)));
+    const f32x16 weight = load(problem.weight + i), bias = load(problem.bias + i);
+    for (int r = 0; r < kRows; ++r) {
+      const f32x16 normal = (value(r, i) - mean[r]) * scale[r];
+      store(problem.out + (row + r) * problem.stride + i, multiply_add(normal, weight, bias));
+    }
   }
 }
 
 void layer_norm(const NormProblem& problem) {
-  for (int64_t row = 0; row < problem.rows; ++row)
-    layer_norm_row(problem, problem.in + row * problem.stride, problem.out + row * problem.stride);
+  in_tiles<kNormRows>(problem.rows, [&](int row, auto count) {
+    layer_norm_rows<decltype(count)::value>(problem, row);
+  });
 }
 
 void log_softmax_row(const LogSoftmaxProblem& problem, const float* in, float* out) {

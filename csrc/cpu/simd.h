@@ -128,10 +128,13 @@ inline i32x16 operator-(i32x16 x, i32x16 y) {
 inline i32x16 zeros() {
   return each([](int) { return integers{}; });
 }
+inline i32x16 broadcast_integer(int32_t a) {
+  return each([&](int) -> integers { return integers{} + a; });
+}
 inline i32x16 broadcast_bytes(const uint8_t* from) {
   int32_t four;
   memcpy(&four, from, sizeof(four));
-  return each([&](int) -> integers { return integers{} + four; });
+  return broadcast_integer(four);
 }
 inline f32x16 as_floats(i32x16 x) {
   return zip([](integers a) { return __builtin_convertvector(a, floats); }, x);
@@ -322,6 +325,34 @@ inline void store_as_bytes(uint8_t* to, f32x16 x) {
 inline f32x16 multiply_add(f32x16 x, f32x16 y, f32x16 z) {
   return zip([](floats a, floats b, floats c) { return multiply_add(a, b, c); }, x, y, z);
 }
+#if defined(__AVX2__) || defined(__ARM_NEON)
+#define MOLSPEC_INTERLEAVES
+// Bytes, or pairs of bytes, of x and y in turns: the low or the high half of each 128 bits.
+#if defined(__AVX512F__)
+using Bits = __m512i;
+inline Bits low_bytes(Bits x, Bits y) { return _mm512_unpacklo_epi8(x, y); }
+inline Bits high_bytes(Bits x, Bits y) { return _mm512_unpackhi_epi8(x, y); }
+inline Bits low_pairs(Bits x, Bits y) { return _mm512_unpacklo_epi16(x, y); }
+inline Bits high_pairs(Bits x, Bits y) { return _mm512_unpackhi_epi16(x, y); }
+#elif defined(__AVX2__)
+using Bits = __m256i;
+inline Bits low_bytes(Bits x, Bits y) { return _mm256_unpacklo_epi8(x, y); }
+inline Bits high_bytes(Bits x, Bits y) { return _mm256_unpackhi_epi8(x, y); }
+inline Bits low_pairs(Bits x, Bits y) { return _mm256_unpacklo_epi16(x, y); }
+inline Bits high_pairs(Bits x, Bits y) { return _mm256_unpackhi_epi16(x, y); }
+#else
+using Bits = int8x16_t;
+inline Bits low_bytes(Bits x, Bits y) { return vzip1q_s8(x, y); }
+inline Bits high_bytes(Bits x, Bits y) { return vzip2q_s8(x, y); }
+inline Bits low_pairs(Bits x, Bits y) { return (Bits)vzip1q_s16((int16x8_t)x, (int16x8_t)y); }
+inline Bits high_pairs(Bits x, Bits y) { return (Bits)vzip2q_s16((int16x8_t)x, (int16x8_t)y); }
+#endif
+template <Bits (*kHalf)(Bits, Bits)>
+inline i32x16 interleaved(i32x16 x, i32x16 y) {
+  return zip([](integers a, integers b) { return (integers)kHalf((Bits)a, (Bits)b); }, x, y);
+}
+#endif
+
 inline i32x16 add_products(i32x16 sum, i32x16 x, i32x16 y) {
   return zip([](integers a, integers b, integers c) { return add_products(a, b, c); }, sum, x, y);
 }

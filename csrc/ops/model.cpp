@@ -34,7 +34,7 @@ class Reader {
 
   const float* floats(int64_t count) { return static_cast<const float*>(bytes(count * 4)); }
 
-  Linear linear(int64_t in_size, int64_t out_size, WeightType type) {
+  Linear linear(int64_t in_size, int64_t out_size, WeightType type, bool after_relu = false) {
     Linear result{};
     const bool int8 = type == WeightType::kInt8;
     result.in_size = round_up(in_size, int8 ? 4 : 2);
@@ -49,6 +49,8 @@ class Reader {
     if (int8) {
       result.scales = floats(result.panels * 64);
       result.offsets = static_cast<const int32_t*>(bytes(result.panels * 64 * 4));
+      if (after_relu)
+        result.by_rows = static_cast<const int8_t*>(bytes(result.in_size * result.panels * 64));
     }
     return result;
   }
@@ -130,7 +132,8 @@ void read_stack(Reader& reader, const Model& model, int64_t vocab_size, bool cro
     if (model.gated)
       layer.gate = reader.linear(model.d_model, model.feed_forward, model.weight_type);
     layer.inner = reader.linear(model.d_model, model.feed_forward, model.weight_type);
-    layer.outer = reader.linear(model.feed_forward, model.d_model, model.weight_type);
+    const bool after_relu = !model.gated && model.activation == Activation::kRelu;
+    layer.outer = reader.linear(model.feed_forward, model.d_model, model.weight_type, after_relu);
     layer.feed_forward_norm = reader.norm(model.d_stride());
   }
   if (model.final_norm) stack.norm = reader.norm(model.d_stride());

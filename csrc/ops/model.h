@@ -12,7 +12,7 @@
 
 namespace molspec {
 
-constexpr int64_t kPackingVersion = 2;
+constexpr int64_t kPackingVersion = 3;
 // The maximum of a model's sizes, and of rows and positions: no product of them overflows.
 constexpr int64_t kMostSize = 1 << 20;
 // A sum of so many products of bytes from -127 to 127 fits in 32 bits.
@@ -31,6 +31,10 @@ struct Linear {
   // For int8: the scale of a column's weights, and 128 times their sum.
   const float* scales;
   const int32_t* offsets;
+  // For int8 and inputs after ReLU, the bytes once more: [in_size, panels, 64], where column
+  // 16 j + 4 l + e of a panel is at 16 l + 4 j + e, so that interleaving four rows puts them in
+  // order. Else null.
+  const int8_t* by_rows;
 };
 
 // An RMS norm has zeros as `bias`.

@@ -19,7 +19,7 @@ from molspec.model.copying import copied_between_processes
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
 
-PACKING_VERSION = 2
+PACKING_VERSION = 3
 PANEL_COLUMNS = 64
 HEAD_MULTIPLE = 16
 BLOCK_POSITIONS = LIMITS["block_positions"]
@@ -28,6 +28,8 @@ _ROWS_AT_ONCE = 4 * PANEL_COLUMNS
 
 #: Their numbers in the table; int8 is for the CPU only.
 WEIGHT_TYPES = (torch.float32, torch.bfloat16, torch.int8)
+
+_Made = Callable[[], tuple[Tensor, Tensor]]
 
 
 @copied_between_processes
@@ -157,7 +159,8 @@ class _Packer:
             if name == "decoder":
                 self._attention(f"{layer}.cross_attention", ("query",), ("key", "value"))
             for part in ("gate", "inner", "outer") if spec.gated else ("inner", "outer"):
-                self._named_linear(f"{layer}.feed_forward.{part}")
+                after_relu = part == "outer" and spec.activation == "relu" and not spec.gated
+                self._named_linear(f"{layer}.feed_forward.{part}", after_relu)
             self._norm(f"{layer}.feed_forward_norm")
         if spec.final_norm:
             self._norm(f"{name}.norm")
@@ -213,20 +216,23 @@ class _Packer:
         in_size = self._weights[f"{name}.{parts[0]}.weight"].shape[1]
         self._linear((len(parts) * spec.head_count * (spec.head_dim + padding), in_size), made)
 
-    def _named_linear(self, name: str) -> None:
+    def _named_linear(self, name: str, after_relu: bool) -> None:
         weight = self._weights[f"{name}.weight"]
-        self._linear(weight.shape, lambda: (weight, self._bias(name)))
+        self._linear(weight.shape, lambda: (weight, self._bias(name)), after_relu)
 
     def _bias(self, name: str) -> Tensor:
         bias = self._weights.get(f"{name}.bias")
         weight = self._weights[f"{name}.weight"]
         return weight.new_zeros(len(weight)) if bias is None else bias
 
-    def _linear(self, shape: Sequence[int], made: Callable[[], tuple[Tensor, Tensor]]) -> None:
+    def _linear(self, shape: Sequence[int], made: _Made, after_relu: bool = False) -> None:
         """A layer whose weight [out, in] and bias [out] `made` returns."""
         columns = round_up(shape[0], PANEL_COLUMNS)
         inner = round_up(shape[1], inner_multiple(self._dtype))
-        vectors = 3 if self._dtype == torch.int8 else 1  # bias, scales and sums
+        int8 = self._dtype == torch.int8
+        sizes = [columns * inner * self._dtype.itemsize, 4 * columns]  # matrix and bias
+        if int8:
+            sizes += [4 * columns] * 2 + sizes[:1] * after_relu  # scales, sums, matrix by rows
 
         def write(panels: Tensor, biases: Tensor, *quantised: Tensor) -> None:
             weight, bias = made()
@@ -235,7 +241,7 @@ class _Packer:
             biases.view(torch.float32)[: shape[0]] = bias
             for begin in range(0, columns, _ROWS_AT_ONCE):
                 rows = weight[begin : begin + _ROWS_AT_ONCE]
-                if self._dtype == torch.int8:
+                if int8:
                     rows, scales = _quantised(rows.float())
                     _put(scales, quantised[0].view(torch.float32), begin)
                     sums = 128 * rows.sum(dim=1, dtype=torch.int32)
@@ -244,8 +250,12 @@ class _Packer:
                 padded = F.pad(rows.to(self._dtype), padding)
                 by_panel = padded.reshape(-1, PANEL_COLUMNS, inner // step, step).transpose(1, 2)
                 _put(by_panel, panels, begin // PANEL_COLUMNS)
+                if int8 and after_relu:
+                    by_fours = padded.T.reshape(inner, -1, 4, 4, 4).transpose(2, 3)
+                    by_rows = quantised[2].view(torch.int8).view(inner, columns)
+                    by_rows[:, begin : begin + len(padded)] = by_fours.reshape(inner, -1)
 
-        self._append([columns * inner * self._dtype.itemsize, *[4 * columns] * vectors], write)
+        self._append(sizes, write)
 
     def _norm(self, name: str) -> None:
         self._rows(self._weights[f"{name}.weight"])

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -84,14 +85,34 @@ std::vector<uint8_t> weights_of(molspec::WeightType type, Random& random, int co
 struct LinearCase {
   int rows, in_size, panels;
   molspec::Activation activation;
+  int silent = 0;  // of eight inputs; then none is negative
 };
 
-void add_linear(Hash& hash, void (*kernel)(const LinearProblem&), molspec::WeightType type,
+// The bytes of an int8 matrix by rows: see ops/model.h.
+std::vector<int8_t> by_rows(const std::vector<uint8_t>& weights, int in_size, int columns) {
+  std::vector<int8_t> rows(static_cast<size_t>(in_size * columns));
+  for (int k = 0; k < in_size; ++k) {
+    for (int column = 0; column < columns; ++column) {
+      const int panel = column / kPanelColumns * kPanelColumns, c = column % kPanelColumns;
+      const int place = c % 16 / 4 * 16 + c / 16 * 4 + c % 4;
+      rows[static_cast<size_t>(k * columns + panel + place)] = static_cast<int8_t>(
+          weights[static_cast<size_t>(panel * in_size + k / 4 * 256 + c * 4 + k % 4)]);
+    }
+  }
+  return rows;
+}
+
+// Returns whether the kernel has read the matrix by rows.
+bool add_linear(Hash& hash, void (*kernel)(const LinearProblem&), molspec::WeightType type,
                 const LinearCase& each) {
   Random random(each.rows * 1000 + each.in_size);
   const int columns = each.panels * kPanelColumns, stride = rounded_up(each.in_size, kLanes);
   Floats in = random.floats(each.rows * stride + kLanes);
+  if (each.silent)
+    for (float& value : in) value = random.below(8) < each.silent ? 0.0f : std::fabs(value);
   if (each.rows > 2) in[stride] = kNan, in[2 * stride] = kInfinity;
+  if (each.rows > 3 && each.silent)
+    in[3 * stride] = in[3 * stride + 1] = 3e38f;  // their sum is none
   const auto weights = weights_of(type, random, (each.in_size + 1) * columns);
   const Floats bias = random.floats(columns), factor = random.floats(each.rows * columns),
                residual = random.floats(each.rows * columns);
@@ -124,8 +145,17 @@ void add_linear(Hash& hash, void (*kernel)(const LinearProblem&), molspec::Weigh
   problem.out_stride = columns;
   problem.rounded = rounded.data();
   problem.row_scales = row_scales.data();
+  std::vector<int8_t> rows;
+  if (each.silent) rows = by_rows(weights, each.in_size, columns);
+  std::vector<uint32_t> list(static_cast<size_t>(each.in_size + kListRoom));
+  problem.by_rows = each.silent ? rows.data() : nullptr;
+  problem.list = list.data();
   kernel(problem);
   hash.add(out);
+  for (int8_t& weight : rows) weight = 0;
+  const Floats before = out;
+  if (each.silent) kernel(problem);
+  return std::memcmp(before.data(), out.data(), out.size() * sizeof(float)) != 0;
 }
 
 void print_linear(const char* name, void (*kernel)(const LinearProblem&), molspec::WeightType type,
@@ -138,6 +168,20 @@ void print_linear(const char* name, void (*kernel)(const LinearProblem&), molspe
       for (int rows = 1; rows <= 14; ++rows)
         add_linear(hash, kernel, type, {rows, in_size, 1 + rows % 3, activation});
   hash.print(name);
+}
+
+// Int8 matrices after ReLU: with few inputs above zero, and with too many to list them.
+void print_after_relu(const Kernels& kernels) {
+  for (int silent : {7, 1}) {
+    Hash hash;
+    bool reads_rows = false;
+    for (int in_size : {4, 256, 300, 1040})
+      for (int rows = 1; rows <= 40; rows += 3)
+        reads_rows |= add_linear(hash, kernels.linear_int8, molspec::WeightType::kInt8,
+                                 {rows, in_size, 1 + rows % 6, molspec::Activation::kNone, silent});
+    hash.print(silent == 7 ? "silent" : "loud");
+    std::printf("%s_by_rows %d\n", silent == 7 ? "silent" : "loud", reads_rows);
+  }
 }
 
 void print_norms(const Kernels& kernels) {
@@ -257,6 +301,7 @@ int main() {
   print_linear("linear_float32", kernels.linear_float32, WeightType::kFloat32, {1, 7, 37, 130});
   print_linear("linear_bfloat16", kernels.linear_bfloat16, WeightType::kBfloat16, {2, 6, 38, 130});
   print_linear("linear_int8", kernels.linear_int8, WeightType::kInt8, {4, 20, 68, 316});
+  print_after_relu(kernels);
   print_norms(kernels);
   print_rotation(kernels);
   print_attention(kernels);

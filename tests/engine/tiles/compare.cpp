@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/linear.inl"
+#include "cpu/sparse.inl"
 
 using namespace molspec::cpu;
 
