@@ -1,6 +1,7 @@
 #include "drafting/drafter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 #include <variant>
@@ -63,7 +64,8 @@ class GuessDrafter final : public Drafter {
     const auto next_tokens = [this](const DraftTree& tree, int32_t node, int32_t /*depth*/) {
       if (node != DraftTree::kRoot)
         guess_.advance(state(tree.parents[node]), tree.token_ids[node], states_[node]);
-      guess_.candidates(state(node), options_.node_budget, candidates_);
+      const float least = std::exp(options_.min_log_prob() - tree.log_prob(node));
+      guess_.candidates(state(node), options_.node_budget, candidates_, least);
       const int32_t eos = model_->roles().special().eos;
       std::erase_if(candidates_, [&](const Candidate& next) { return next.token == eos; });
       return std::span(candidates_);

@@ -109,7 +109,8 @@ int Guess::find_copies(const GuessState& state) const {
   return static_cast<int>(lookup_.found.size());
 }
 
-void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const {
+void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate>& out,
+                       float least) const {
   const int count = model_->ngram() != nullptr ? find_symbols(state) : find_copies(state);
   float total = 1.0F;
   out.clear();
@@ -118,6 +119,8 @@ void Guess::candidates(const GuessState& state, int limit, std::vector<Candidate
     total -= token.lost;
     if (token.token != SymbolTable::kNoToken) out.push_back({token.token, token.probability});
   }
+  // Most are unlikely: not to sort them takes a seventh off a draft. The margin is for rounding.
+  std::erase_if(out, [&](const Candidate& next) { return next.log_prob < 0.999F * least * total; });
   keep_best(out, limit, likelier);
   for (Candidate& candidate : out) candidate.log_prob = std::log(candidate.log_prob / total);
 }

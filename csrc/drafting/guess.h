@@ -80,8 +80,10 @@ class Guess {
   void advance(const GuessState& parent, int32_t token, GuessState& child) const;
   // Replaces `out` with the at most `limit` likeliest tokens, by falling log_prob, then by token
   // id. The probabilities of all tokens sum to at most 1. EOS is a candidate; PAD, BOS and UNK
-  // never are. Tokens too unlikely to matter (together below kGuessFloor) may be missing.
-  void candidates(const GuessState& state, int limit, std::vector<Candidate>& out) const;
+  // never are. Tokens too unlikely to matter (together below kGuessFloor) may be missing, and
+  // tokens less likely than `least`.
+  void candidates(const GuessState& state, int limit, std::vector<Candidate>& out,
+                  float least = 0) const;
 
   // For training: the context of a state, and the symbol that a token is after it.
   GuessContext context(const GuessState& state) const;

@@ -237,7 +237,7 @@ class _Packer:
         def write(panels: Tensor, biases: Tensor, *quantised: Tensor) -> None:
             weight, bias = made()
             step = inner_step(self._dtype)
-            panels = panels.view(self._dtype).view(-1, inner // step, PANEL_COLUMNS, step)
+            panels = panels.view(torch.int32).view(-1, inner // step, PANEL_COLUMNS)
             biases.view(torch.float32)[: shape[0]] = bias
             for begin in range(0, columns, _ROWS_AT_ONCE):
                 rows = weight[begin : begin + _ROWS_AT_ONCE]
@@ -247,9 +247,9 @@ class _Packer:
                     sums = 128 * rows.sum(dim=1, dtype=torch.int32)
                     _put(sums, quantised[1].view(torch.int32), begin)
                 padding = (0, inner - shape[1], 0, -len(rows) % PANEL_COLUMNS)
-                padded = F.pad(rows.to(self._dtype), padding)
-                by_panel = padded.reshape(-1, PANEL_COLUMNS, inner // step, step).transpose(1, 2)
-                _put(by_panel, panels, begin // PANEL_COLUMNS)
+                padded = F.pad(rows.to(self._dtype), padding).contiguous()
+                steps = padded.view(torch.int32).view(-1, PANEL_COLUMNS, inner // step)  # 4 bytes
+                _put(steps.transpose(1, 2), panels, begin // PANEL_COLUMNS)
                 if int8 and after_relu:
                     by_fours = padded.T.reshape(inner, -1, 4, 4, 4).transpose(2, 3)
                     by_rows = quantised[2].view(torch.int8).view(inner, columns)
@@ -292,7 +292,7 @@ class _Packer:
 def _quantised(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Round rows to 255 steps each; return them and the steps."""
     scales = rows.abs().amax(dim=1) / 127
-    return (rows / scales.where(scales != 0, 1)[:, None]).round().to(torch.int8), scales
+    return (rows / scales.where(scales != 0, 1)[:, None]).round_().to(torch.int8), scales
 
 
 def _put(part: Tensor, to: Tensor, begin: int) -> None:
