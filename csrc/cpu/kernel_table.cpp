@@ -2,9 +2,9 @@
 // MOLSPEC_INSTRUCTION_SET, and that of its table, MOLSPEC_KERNELS.
 
 #include "cpu/attention.inl"
-#include "cpu/sparse.inl"
 #include "cpu/norms.inl"
 #include "cpu/rotation.inl"
+#include "cpu/sparse.inl"
 
 namespace molspec::cpu {
 
