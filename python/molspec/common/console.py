@@ -57,7 +57,8 @@ def quoted(text: object) -> str:
 
 def shortened(text: str) -> str:
     """A line in which long words, and then the line, have only their beginnings and ends."""
-    text = re.sub(r"(\S{80})\S{90,}(\S{80})", r"\1...\2", text)
+    words = text.split(" ")
+    text = " ".join(f"{w[:80]}...{w[-80:]}" if len(w) > 250 else w for w in words)
     return text if len(text) <= 1200 else f"{text[:400]} ... {text[-400:]}"
 
 

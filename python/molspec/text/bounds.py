@@ -95,7 +95,8 @@ def inchi_too_large(text: str) -> str | None:
     if atoms > _MOST_INCHI:
         return f"InChI of {atoms:,} atoms, more than {_MOST_INCHI}"
     for part in ";".join(_CONNECTIONS.findall(text)).split(";"):
-        places = re.findall(r"\d+(?![\d*])", part)  # not the number of equal parts
+        numbers = re.findall(r"(\d+)(\*?)", part)
+        places = [number for number, star in numbers if not star]  # not of equal parts
         if (rings := len(places) - len({*places})) > _FEW:
             return f"{rings} rings in InChI, more than {_FEW}"
     return None
