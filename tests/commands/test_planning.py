@@ -42,8 +42,8 @@ class TestWithSyntheseus:
             ("-m product", "-m is 'product'"),
         ):
             assert run(f"plan '{TARGETS[3]}' {LIMITS} {flags}") == 2
-            assert told in run.err
-            assert run.err.count("\n") == 1
+            assert (told in run.err, run.err.count("\n")) == (True, 1)
+        assert (run("plan C --stock-column x"), "column is 'x'" in run.err) == (2, True)
 
     def test_requested_columns_of_the_targets_are_copied(self, run: Run) -> None:
         write("targets.csv", f"smiles,Price\n{TARGETS[3]},7\nCC(,8\n")
@@ -52,8 +52,8 @@ class TestWithSyntheseus:
         rows = csv.DictReader(Path("plans.csv").read_text().splitlines())
         assert [(row["solved"], row["Price"]) for row in rows] == [("true", "7"), ("false", "8")]
         assert run(f"{job} -f jsonl") == 1
-        plans = map(json.loads, run.out.splitlines())
-        assert [plan["columns"] for plan in plans] == [{"Price": "7"}, {"Price": "8"}]
+        plans = [json.loads(plan)["columns"] for plan in run.out.splitlines()]
+        assert plans == [{"Price": "7"}, {"Price": "8"}]
         for flags, fault in (
             ("-f trees", "none, trees has no columns"),
             ("-f csv --copy-column error", "a name that no other column has"),

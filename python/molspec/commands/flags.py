@@ -4,7 +4,7 @@ from dataclasses import MISSING, asdict, dataclass
 from typing import Any, Literal
 
 from molspec.commands.command import argument
-from molspec.common.console import STANDARD, print_err
+from molspec.common.console import STANDARD, print_err, quoted
 from molspec.common.fields import setting
 from molspec.planners.common import ABOUT, COMMON
 
@@ -109,8 +109,11 @@ class StockFlags:
         return [each for each in self.stock or () if each != COMMON]
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `read_stock`."""
+        """The arguments of `read_stock`. Raises ValueError for a column where no file is."""
         given = asdict(self)
+        for name, value in given.items():
+            if "column" in name and value is not None and not self.files:
+                raise ValueError(f"{name} is {quoted(value)}: expected none without --stock FILE")
         return {"paths": given.pop("stock") or [COMMON], **given}
 
     def tell(self) -> None:
