@@ -167,10 +167,10 @@ class SearchLimits:
         "Bonds that no step breaks, as 1-2,5-6: atom maps, or indices. May be repeated."
     )
     break_bonds: str = _several("Bonds that every route breaks, as --keep-bonds has them.")
-    buy: str = _several("A molecule that counts as purchasable. May be repeated.")
-    avoid: str = _several("A molecule that is not to be bought. May be repeated.")
+    buy: str = _several("Molecules that count as purchasable, as CCN,CCO. May be repeated.")
+    avoid: str = _several("Molecules that are not to be bought, as CCN,CCO. May be repeated.")
     forbid: str = _several(
-        "A step that no route has, as A.B>>C. May be repeated.", metavar="REACTION"
+        "Steps that no route has, as A.B>>C,D>>E. May be repeated.", metavar="REACTION"
     )
 
     def __post_init__(self) -> None:

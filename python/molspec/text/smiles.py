@@ -158,7 +158,9 @@ def check_text(smiles: object) -> str:
 
 def check_notation(text: str) -> None:
     """Raise InvalidSmilesError for InChI, SMARTS, a molecule's name, and dative bonds."""
-    if text.startswith("InChI=") or INCHIKEY.fullmatch(text):
+    if INCHIKEY.fullmatch(text.removeprefix("InChIKey=")):
+        raise InvalidSmilesError(f"not SMILES: {quoted(text)}; an InChIKey tells no atoms")
+    if text.startswith("InChI="):
         fault = f"not SMILES but InChI: {quoted(text)}"
         raise InvalidSmilesError(f"{fault}; RDKit or OpenBabel converts it")
     if _NAME.fullmatch(text):

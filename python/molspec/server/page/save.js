@@ -82,7 +82,7 @@ function page() {
   const models = [...new Set(work.routes.flatMap((route) => reactions(route).map(({ step }) => step.model)))].join(", ");
   const body = h(
     "body", {}, h("h1", {}, title), ...work.routes.map(section),
-    h("footer", {}, h("p", {}, "A percentage is the probability that the model gives to an answer, not that the reaction works. The forward check is the probability that the model of products gives the product from these reactants alone. No reagents or conditions are shown: no model here knows them."),
+    h("footer", {}, h("p", {}, "A percentage is the probability that the model gives to an answer, not that the reaction works. The forward check is the probability that the model of products gives the product from these reactants alone. No reagents, conditions or by-products are shown: no model here knows them."),
       h("p", {}, `Predicted by molspec ${server.version}, ${models}, saved on ${new Date().toISOString().slice(0, 10)}.`)),
     data,
   );

@@ -41,14 +41,14 @@ export async function loadModels() {
   $("model").value = models.has(before) ? before : (modelOf("retro") ?? served.models[0]).name;
   $("count").max = served.limits.n_best;
   $("plan").hidden = $("steering").hidden = !modelOf("retro"); // a server that lacks something else says so
-  if (served.match) $("matching").textContent = `Of the stock's ${served.stock} molecules one is bought if it matches: ${MATCHES[served.match]}. molspec serve --match sets this.`;
+  if (served.match) $("matching").textContent = `A molecule is bought if the stock, of ${served.stock} molecules, has ${MATCHES[served.match]}. The server's option --match sets this.`;
   Object.assign(server, { sells: served.stock !== null, version: served.version });
 }
 
 /** How a server's molecules match its stock. */
 const MATCHES = {
-  exact: "the same molecule, with its stereo (exact)", inchikey: "the same InChIKey (inchikey)",
-  "no-stereo": "whatever its stereo (no-stereo)", tautomer: "also as another tautomer (tautomer)",
+  exact: "the same one, with its stereo", inchikey: "one of its InChIKey",
+  "no-stereo": "it, of whatever stereo", tautomer: "it, or another tautomer of it",
 };
 
 function called(model) {
