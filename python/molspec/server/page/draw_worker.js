@@ -30,15 +30,22 @@ function read(smiles) {
 
 const turned = new Map(); // what `laidAs` made
 
+/** The first molecule above another; null if it cannot be drawn: then the other lies by itself. */
+function modelOf([smiles, ...above]) {
+  try {
+    return laidAs(smiles, above);
+  } catch {
+    return null;
+  }
+}
+
 /** A molecule whose atoms lie as in the first one above it, which lies as in the next one. */
 function laidAs(smiles, above) {
   const key = [smiles, ...above].join(" ");
   if (!turned.has(key)) {
     const molecule = read(smiles);
-    if (above.length) {
-      const model = laidAs(above[0], above.slice(1));
-      turn(molecule, model, correspondence(graph([model]), graph([molecule])));
-    }
+    const model = above.length && modelOf(above);
+    if (model) turn(molecule, model, correspondence(graph([model]), graph([molecule])));
     turned.set(key, molecule);
   }
   return turned.get(key);

@@ -4,6 +4,7 @@
 import { Molecule } from "./openchemlib.js";
 
 const LARGE = 9; // atoms of a ring
+const MOST_WAYS = 4; // to lay a molecule out
 /** How far the ends of a double bond across a ring, which is trans in it, leave the circle; in bonds. */
 const ZIGZAG = 0.25;
 const AS_PLACED = { keepMarkedAtomCoordinates: true, keepHydrogens: true };
@@ -14,7 +15,7 @@ export function untangled(molecule) {
   const rings = largeRings(molecule);
   if (!rings.length || !tangles(molecule)) return molecule;
   const shown = identity(molecule);
-  const ways = rings.map((ring) => fromPolygon(molecule, ring)).filter((way) => identity(way) === shown);
+  const ways = rings.slice(0, MOST_WAYS).map((ring) => fromPolygon(molecule, ring)).filter((way) => identity(way) === shown);
   return [molecule, ...ways].map((way) => ({ way, count: tangles(way) })).reduce((best, each) => (each.count < best.count ? each : best)).way;
 }
 
