@@ -21,6 +21,8 @@ _APP = make_app(service(_LIMITS))
 _BODIES: dict[str, Any] = {
     "/v1/predict": {"model": "retro", "queries": ["CCO.[Na+]"], "n_best": 2, "max_length": 6},
     "/v1/score": {"model": "other", "queries": ["CCO"], "targets": ["CC"]},
+    "/v1/read": {"text": "InChI=1S/CH4/h1H4"},
+    "/v1/plan": {"smiles": "CC(=O)NC", "max_expansions": 1, "max_time": 0.1},
     "/v1/stock": {"smiles": ["CC(=O)O", "N"]},
     "/predictions/retro": {"model_name": "retro", "smiles": ["CCO"]},
     "/chemformer-api/predict": ["CCO"],

@@ -27,9 +27,10 @@ inline __device__ float activate(Activation activation, float x) {
       return x / (1.0f + expf(-x));
     case Activation::kGeluTanh:  // x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u))
       return x / (1.0f + expf(x * fmaf(-0.0713548163f, x * x, -1.59576912f)));
-    default:
-      return x;
+    case Activation::kNone:
+      break;
   }
+  return x;
 }
 
 // Computes moments[r] for the kRows rows of a block, absent or not, if there is a norm to apply;
