@@ -1,6 +1,6 @@
 """Counts the lines of each ring, and fails if one has more than its budget.
 
-A budget falls when lines leave; only a decision record raises it.
+A budget falls when lines leave, and may move from ring to ring; the sums of decision 68 stay.
 """
 
 import sys

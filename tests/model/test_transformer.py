@@ -136,7 +136,7 @@ def test_rotary_positions_are_relative_and_may_be_given() -> None:
     expected = twin.hidden_states(ids, memory, padding)
     for shift, scale in ((0, 1), (9, 1), (0, 2)):
         given = shift + scale * places
-        states = twin.hidden_states(ids, memory, padding, places=given)
+        states = twin.hidden_states(ids, memory, padding, positions=given)
         assert torch.allclose(states, expected, rtol=0, atol=1e-6) == (scale == 1)
 
 

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from molspec.prediction.keywords import IdKeywords
 
-_NAMES = [name for name in OPTION_NAMES if name not in ("max_length", "target_prefix")]
+_OTHERS = ("max_length", "target_prefix", "max_beam_factor")  # a parameter, or of SMILES
+_NAMES = [name for name in OPTION_NAMES if name not in _OTHERS]
 #: Options that compare or respell molecules, and the values that do neither.
 _OF_MOLECULES = {
     "augmentations": (1,),

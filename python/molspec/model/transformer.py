@@ -118,16 +118,16 @@ class Transformer(nn.Module):
         memory: Tensor,
         memory_padding_mask: Tensor,
         visible: Tensor | None = None,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> Tensor:
         """The last hidden states, before the logits, [batch, target_length, d_model].
 
         Each position sees itself and those before it, or those where `visible` is True [batch, 1,
-        position, seen]. `places` [batch, target_length] are the positions in the sequence if they
-        differ from the column; relative positions do not support that.
+        position, seen]. `positions` [batch, target_length] are those in the sequence if they differ
+        from the column; relative positions do not support that.
         """
-        hidden = self._embed(target_ids, "target", places)
-        turns, last = self._turns(target_ids, places), [self.spec.decoder_layers]
+        hidden = self._embed(target_ids, "target", positions)
+        turns, last = self._turns(target_ids, positions), [self.spec.decoder_layers]
         memory_visible = _visible(memory_padding_mask)
         states: Tensor = self.decoder(hidden, visible, turns, last, memory, memory_visible)[0]
         return states
@@ -138,21 +138,21 @@ class Transformer(nn.Module):
         logits: Tensor = self.output(hidden, tied)
         return logits
 
-    def _turns(self, ids: Tensor, places: Tensor | None = None) -> Tensor | None:
+    def _turns(self, ids: Tensor, positions: Tensor | None = None) -> Tensor | None:
         """Return rotations of the positions, which broadcast to [batch, head, length, columns]."""
         if self.spec.rotary_columns is None:
             return None
         table: Tensor = self.get_buffer("rotary")
-        return table[: ids.shape[1]] if places is None else table[places][:, None]
+        return table[: ids.shape[1]] if positions is None else table[positions][:, None]
 
     def _embedding(self, side: str) -> Tensor:
         name = "source" if self.spec.shared_embedding else side
         table: Tensor = getattr(self, f"{name}_embedding")
         return table
 
-    def _embed(self, ids: Tensor, side: str, places: Tensor | None = None) -> Tensor:
+    def _embed(self, ids: Tensor, side: str, positions: Tensor | None = None) -> Tensor:
         length = ids.shape[1]
-        if places is None and length > self.spec.max_positions:
+        if positions is None and length > self.spec.max_positions:
             raise ValueError(
                 f"{side}_ids has length {length}: expected at most max_positions "
                 f"{self.spec.max_positions}"
@@ -162,9 +162,9 @@ class Transformer(nn.Module):
             hidden = hidden * math.sqrt(self.spec.d_model)
         if self.spec.positions in ("learned", "sinusoidal"):
             learned = self.spec.positions == "learned"
-            positions: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
-            positions = positions[:length] if places is None else positions[places]
-            hidden = hidden + positions.to(hidden.dtype)
+            table: Tensor = getattr(self, f"{side}_positions" if learned else "_sinusoids")
+            rows = table[:length] if positions is None else table[positions]
+            hidden = hidden + rows.to(hidden.dtype)
         stack = self.encoder if side == "source" else self.decoder
         if self.spec.embedding_norm:
             hidden = stack.embedding_norm(hidden)
@@ -256,8 +256,8 @@ class _Stack(nn.Module):
     def _biases(self, table: Tensor, length: int) -> Tensor:
         """Return the biases of self-attention [head, query, key]."""
         by_distance = relative_biases(table, self.spec, self.side, length)
-        places = torch.arange(length, device=by_distance.device)
-        return by_distance[:, places - places[:, None] + length - 1]
+        positions = torch.arange(length, device=by_distance.device)
+        return by_distance[:, positions - positions[:, None] + length - 1]
 
 
 class _Layer(nn.Module):

@@ -88,13 +88,13 @@ def train(
     with joined() as processes, kept_random_numbers(), _torch_settings(threads):
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
-            model, place = _model(config, start, data), processes.device(device)
+            model, own = _model(config, start, data), processes.device(device)
             fingerprint = None if start is None else start.fingerprint()
             folder = Folder(Path(output), config, data, fingerprint, ngram)
             shared = (model.spec, data.vocabulary)
-            batches = Batches(data.train, *shared, config.batch_tokens, place)
+            batches = Batches(data.train, *shared, config.batch_tokens, own)
             trainer = ModelTrainer(model, batches, config, processes)
-            validate = Validator(data.validation, *shared, config, place, decode)
+            validate = Validator(data.validation, *shared, config, own, decode)
         processes.check_same(config=config, data=data.fingerprint)
         with closing(folder):
             return _Training(config, folder, trainer, validate, processes).run()
