@@ -212,6 +212,7 @@ WRONG_USE = {
     "serve --model retro+gone": ("no model 'gone'", ""),
     "serve --max-queries 0": ("--max-queries is", "0"),
     "serve --api-key-file /dev/null": ("/dev/null holds no key", ""),
+    f"serve --api-key-file {__file__}": (__file__, "begins with '#'"),
     "serve --api-key-file /no/such": ("/no/such", "No such file"),
     "serve --port 0 --dtype float8": ("--dtype is", "'float8'"),
     **{

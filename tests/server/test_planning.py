@@ -26,7 +26,7 @@ def service() -> Service:
     stock = Stock([ACID])
     stock.add("Nc1ccccc1", "aniline", "")
     product = Worker("product", load("product", dtype="int8"))
-    return Service({"retro": retro, "product": product}, Limits(), stock)
+    return Service({"retro": retro, "product": product}, Limits(n_best=9), stock)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,7 @@ def test_routes_start_from_molecules_for_sale(
     planner: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert planner.get("/v1/models").json()["plans"]
+    assert planner.post("/v1/plan", json={"smiles": AMIDE, "n_best": 10}).status_code == 422
     found = plan(planner, AMIDE, routes=1, seconds=50.0)
     (route,) = found["routes"]
     assert route["steps"][0]["reaction"] == f"{ACID}.Nc1ccccc1>>{AMIDE}"

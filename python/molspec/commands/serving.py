@@ -47,6 +47,8 @@ class AccessFlags:
             return ()
         text = file.read_text(encoding="utf-8-sig", errors="replace")
         keys = tuple(filter(None, map(str.strip, text.splitlines())))
+        if any(key.startswith("#") for key in keys):
+            raise UsageError(f"{file} has a line that begins with '#': every line is a key")
         if not keys:
             raise UsageError(f"{file} holds no key: expected one a line")
         if not text.isascii():  # a browser cannot send it

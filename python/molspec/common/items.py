@@ -1,7 +1,7 @@
 """Items that may be slow: a thread reads them, so that results do not wait for them."""
 
 from collections.abc import Callable, Iterable, Sized
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
 
@@ -27,7 +27,8 @@ class Items(Generic[ItemT]):
         self._items, self._ahead, self._arrived = iter(items), ahead, arrived
         self._asked, self._is_closed, self._is_read = 0, False, False
         self._wanted: SimpleQueue[bool] = SimpleQueue()
-        self._read: SimpleQueue[tuple[ItemT] | BaseException | None] = SimpleQueue()
+        #: Not a SimpleQueue, which in Python 3.10 waits forever if a timeout is over as it begins.
+        self._read: Queue[tuple[ItemT] | BaseException | None] = Queue()
         self._has_thread = not isinstance(items, Sized)
         if self._has_thread:
             Thread(target=self._work, daemon=True, name="molspec items").start()

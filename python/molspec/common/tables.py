@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -204,10 +204,15 @@ def split_cells(
         rows = _comma_separated(lines, path)
     else:
         rows = enumerate((line.split("\t") for line in lines), start=1)
+    blank: list[tuple[int, list[str]]] = []
     for number, row in rows:
         cells = [cell.strip("\r\n" if keep_blanks else None) for cell in row]
-        if any(cell.strip() for cell in cells):
+        if any(cell.strip() for cell in cells) or (commas and len(cells) == 1):  # "" is a row
+            yield from blank
+            blank.clear()
             yield number, cells
+        elif len(cells) > 1:  # spreadsheets write such rows behind the last one
+            blank.append((number, cells))
 
 
 def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[int, list[str]]]:
@@ -286,14 +291,16 @@ def with_row_names(
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """A header and its rows; of R's numbered rows, which have no name there, one that is empty.
 
-    Raises ValueError if the first row has another cell more than the header: it may be the name of
-    a row in R, or something behind the last column.
+    Raises ValueError if the first rows have another cell more than the header: it may be the name
+    of a row in R, or something behind the last column.
     """
     first = next(rows, None)
     if first is None:
         return [*header], rows
     number, cells = first
-    is_longer = len(cells) == len(header) + 1 and bool(cells[0].strip() and cells[-1].strip())
+    peeked = [first, *(islice(rows, 2) if len(cells) == len(header) + 1 else ())]
+    is_longer = all(len(each) == len(header) + 1 for _, each in peeked)
+    is_longer = is_longer and bool(cells[0].strip() and cells[-1].strip())
     if is_longer and cells[0].strip().isdecimal():
         if str(path) not in _told:
             _told.add(str(path))
@@ -304,7 +311,7 @@ def with_row_names(
             f"{path}, line {number} has {len(cells)} cells, the header {len(header)}: expected a "
             "name for each column; R's write.table gives row names one by col.names=NA"
         )
-    return [*header], chain([first], rows)
+    return [*header], chain(peeked, rows)
 
 
 def choose_column(

@@ -28,14 +28,15 @@ def make_router(service: Service) -> APIRouter:
         body: _Asked,
         request: Request,
         n_best: Annotated[
-            int, Query(description="Number of answers; ASKCOS' wrapper sends none.")
-        ] = 10,
+            int | None, Query(description="Number of answers; ASKCOS' wrapper sends none: 10.")
+        ] = None,
     ) -> list[dict[str, Any]]:
         """Answers, called products for retro too, and their log-probs as scores, best first."""
         worker = service.worker(model_name)
         with refusing("body"):
             service.limits.check_count("smiles", body.smiles)
         with refusing("query", "n_best"):
+            n_best = service.limits.usual if n_best is None else n_best
             config = service.config(worker, n_best=n_best)
         names = ("products", "scores")
         return await service.for_planners(request, worker, body.smiles, config, *names)

@@ -21,7 +21,6 @@ from molspec.text import canonicalise, other_spellings
 
 _Texts = Annotated[list[Text], FailFast(), Body(min_length=1)]
 _Model = Annotated[str | None, Query(description="The first retro model if not given.")]
-_N_BEST = 10
 _AUGMENTS = 10
 #: Maximum characters of a target that gets other spellings; longer ones are scored unchanged.
 _LONGEST = 1000
@@ -35,7 +34,7 @@ def make_router(service: Service) -> APIRouter:
     async def predict(
         smiles_list: _Texts,
         request: Request,
-        n_beams: int = _N_BEST,
+        n_beams: int | None = None,
         n_predictions: int | None = None,
         model: _Model = None,
     ) -> list[dict[str, Any]]:
@@ -43,7 +42,7 @@ def make_router(service: Service) -> APIRouter:
         worker = _named(service, model)
         name, n_best = "n_predictions", n_predictions
         if n_best is None:
-            name, n_best = "n_beams", n_beams
+            name, n_best = "n_beams", service.limits.usual if n_beams is None else n_beams
         with refusing("body"):
             service.limits.check_count("smiles_list", smiles_list)
         with refusing("query", name):
@@ -63,7 +62,7 @@ def make_router(service: Service) -> APIRouter:
         reactants: _Texts,
         products: _Texts,
         request: Request,
-        n_augments: int = _AUGMENTS,
+        n_augments: int | None = None,
         model: _Model = None,
     ) -> list[dict[str, Any]]:
         """The log-probability of each reaction, in the likeliest of n_augments spellings.
@@ -72,6 +71,7 @@ def make_router(service: Service) -> APIRouter:
         """
         with refusing("query", "n_augments"):
             most = service.limits.augmentations
+            n_augments = min(_AUGMENTS, most) if n_augments is None else n_augments
             if not 1 <= n_augments <= most:
                 raise ValueError(f"n_augments is {n_augments}: expected 1 to {most}")
         return await _likelihoods(service, request, model, reactants, products, n_augments)

@@ -42,6 +42,11 @@ class Limits:
                 f"waiting is {self.waiting}: expected at least that of queries, {self.queries}"
             )
 
+    @property
+    def usual(self) -> int:
+        """Answers of a query where a request of a planner says none."""
+        return min(10, self.n_best, self.beam_size)
+
     def check_count(self, name: str, queries: Sequence[str]) -> None:
         """Raise ValueError, naming the field, for a request with more queries."""
         if len(queries) > self.queries:

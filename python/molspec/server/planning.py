@@ -122,6 +122,9 @@ def make_router(service: Service) -> APIRouter:
             given = body.model_dump(include={each.name for each in fields(SearchLimits)})
             most = min(given["seconds"] or _SECONDS, service.limits.seconds)
             limits = SearchLimits(**{**given, "seconds": most})
+            if "n_best" not in body.model_fields_set:
+                body.n_best = service.limits.usual
+            service.config(service.default("retro"), **{"n_best": body.n_best, **USABLE})
         return StreamingResponse(lines(body, limits), media_type="application/x-ndjson")
 
     async def lines(body: PlanBody, limits: SearchLimits) -> AsyncIterator[str]:
