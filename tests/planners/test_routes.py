@@ -38,7 +38,7 @@ PLANS = (
         min_share=0.01,
     ),
     Plan(2, Query("CC("), error="not a molecule to RDKit"),
-    Plan(3, Query("CCO"), (Route(()),)),
+    Plan(3, Query("OCC"), (Route.of("CCO", {}),), names={"CCO": "spirit"}, prices={"CCO": "2"}),
     Plan(4, Query("CCN"), expansions=1, seconds=2, stopped="out of time", missing=("CN",)),
     Plan(
         *(5, Query("CC[C@H](C)O"), (Route((RACEMIC,), (OTHER,)),)),
@@ -74,7 +74,7 @@ def test_trees_are_those_of_aizynthfinder() -> None:
     assert (chloride["in_stock"], chloride.get("children")) == (True, None)
     assert aniline["children"][0]["children"][0]["smiles"] == "O=[N+]([O-])c1ccccc1"
     assert broken["error"] == "not a molecule to RDKit"
-    assert [tree["in_stock"] for tree in bought["trees"]] == [True]
+    assert [(tree["smiles"], tree["in_stock"]) for tree in bought["trees"]] == [("CCO", True)]
     assert broken["trees"] == none["trees"] == []
     assert (none["stopped"], none["missing"]) == ("out of time", ["CN"])
     assert racemic["bought"] == {"CI": "[2H]C([2H])([2H])I"}
@@ -128,9 +128,9 @@ def test_text_shows_routes_and_errors() -> None:
         "error: not a molecule to RDKit",
         "in stock",
         "no route found, 1 molecule expanded in 2.00 s: out of time; not in stock: CN\n",
-        "  racemic or unspecified: CCC(C)Br  not confirmed, gives CCO 60.0 %\n",
+        "  racemic or unspecified: CCC(C)Br  not confirmed, first gives CCO 60.0 %\n",
         "or 1 step, 37 %, confirmed\n",
-        "CCC=O>>CC[C@H](C)O  racemic or unspecified: CCC(C)Br  confirmed 90.5 %, gives CCN",
+        "CCC(C)Br  confirmed as one of the three likeliest, 90.5 %, first gives CCN 99.0 %\n",
         "CI (methyl, bought as [2H]C([2H])([2H])I)",
     ):
         assert expected in text
@@ -150,7 +150,7 @@ def test_jsonl_has_one_plan_per_line() -> None:
     assert values[0]["routes"][0]["leaves"] == list(ROUTE.leaves)
     assert values[0]["prices"] == {"CC(=O)Cl": "12.50"}
     assert values[1]["error"] == "not a molecule to RDKit"
-    assert values[2]["routes"][0].items() >= {"leaves": [], "steps": [], "confirmed": None}.items()
+    assert values[2]["routes"][0].items() >= {"leaves": ["CCO"], "steps": []}.items()
     (route,) = values[4]["routes"]
     (other,) = route["alternatives"]
     assert (route["confirmed"], other["confirmed"]) == (False, True)
@@ -166,7 +166,7 @@ def test_table_has_one_row_per_target() -> None:
     assert amide[2:10] == ["true", "2", "1.250", repr(ROUTE.log_prob), "", reactions, *sold]
     assert amide[10:] == ["; acetyl", "; 12.50", "", ""]
     assert refused[2:] == ["false", "", "0.000", *[""] * 8, "not a molecule to RDKit"]
-    assert in_stock[2:4] == ["true", "0"]
+    assert in_stock[2:4] + in_stock[8:12] == ["true", "0", "CCO", "1", "spirit", "2"]
     assert unsolved[2:] == ["false", "", "2.000", *[""] * 7, "out of time; not in stock: CN", ""]
     assert racemic[6] == "false"
     for said in ("CI is bought as [2H]C([2H])([2H])I", "CCC(C)Br is racemic or unspecified"):
@@ -187,7 +187,7 @@ def test_page_shows_drawings_and_steps() -> None:
         "to buy: methyl, bought as [2H]C([2H])([2H])I",
         "to buy; racemic or unspecified",
         "step 2",
-        "not confirmed, gives CCO 60.0 %",
+        "not confirmed, first gives CCO 60.0 %",
         "or 1 step, 37 %, confirmed",
         "\u2192",
     ):

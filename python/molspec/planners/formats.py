@@ -62,7 +62,7 @@ def trees(plan: Plan, context: OutputContext) -> str:
     """One object a line: the routes of a target as the trees that AiZynthFinder writes."""
     found = []
     for route in (each for entry in plan.routes for each in (entry, *entry.alternatives)):
-        target = route.steps[-1].product if route.steps else plan.query.smiles
+        target = route.steps[-1].product if route.steps else route.target
         tree = _node(target, {step.product: step for step in route.steps})
         found.append({**tree, "scores": {"log_prob": route.log_prob}})
     every = plan.to_json()
@@ -98,9 +98,9 @@ def rows(plan: Plan, context: OutputContext) -> list[tuple[str, ...]]:
         steps, score = str(len(best.steps)), repr(best.log_prob)
         confirmed = "" if best.confirmed is None else str(best.confirmed).lower()
         route = " ".join(step.reaction for step in best.steps)
-        leaves = best.leaves or (plan.query.smiles,)
-        told = ["; ".join(x.get(leaf, "") for leaf in leaves) for x in (plan.names, plan.prices)]
-        sold = [".".join(leaves), str(len(leaves)), *told]
+        about = plan.names, plan.prices
+        told = ["; ".join(each.get(leaf, "") for leaf in best.leaves) for each in about]
+        sold = [".".join(best.leaves), str(len(best.leaves)), *told]
     first = (plan.identifier, plan.query.smiles, str(bool(plan.routes)).lower(), steps)
     last = (*sold, "; ".join(remarks), plan.error or "", *plan.query.columns)
     return [(*first, f"{plan.seconds:.3f}", score, confirmed, route, *last)]

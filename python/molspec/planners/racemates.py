@@ -19,10 +19,9 @@ def with_racemates(route: Route, flat: Callable[[str], str | None] = lambda _: N
     """
     leaves = {each: flat(each) or each for each in route.leaves}
     bought = ([leaves.get(each, each) for each in step.reactants] for step in route.steps)
-    return Route(
-        tuple(_marked(step, *each) for step, each in zip(route.steps, bought, strict=True)),
-        tuple(with_racemates(each, flat) for each in route.alternatives),
-    )
+    steps = tuple(_marked(step, *each) for step, each in zip(route.steps, bought, strict=True))
+    others = tuple(with_racemates(each, flat) for each in route.alternatives)
+    return replace(route, steps=steps, alternatives=others)
 
 
 @lru_cache(1 << 10)

@@ -38,8 +38,9 @@ class Check:
         shares = [
             f"{100 * exp(each or 0.0):.1f} %" for each in (self.log_prob, self.answer_log_prob)
         ]
-        confirmed = "not confirmed" if self.log_prob is None else f"confirmed {shares[0]}"
-        rather = self.answer and f"gives {self.answer} {shares[1]}"
+        among = " as one of the three likeliest," if self.answer else ""
+        confirmed = "not confirmed" if self.log_prob is None else f"confirmed{among} {shares[0]}"
+        rather = self.answer and f"first gives {self.answer} {shares[1]}"
         return ", ".join(filter(None, (confirmed, rather, self.error)))
 
 
@@ -70,10 +71,12 @@ class Route:
     """Steps in the order of synthesis, the target's last; empty if the target is in stock.
 
     alternatives: routes of the same disconnections, with other groups that leave or protect.
+    target: in canonical SMILES; without steps it is the molecule to buy.
     """
 
     steps: tuple[Step, ...]
     alternatives: tuple[Route, ...] = ()
+    target: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, target: str, by_product: Mapping[str, Step]) -> Route:
@@ -90,16 +93,18 @@ class Route:
                 steps[step] = None
 
         add(target)
-        return cls(tuple(steps))
+        return cls(tuple(steps), target=target)
 
     def changed(self, change: Callable[[Step], Step]) -> Route:
         """The route and its alternatives with their steps changed."""
         others = tuple(each.changed(change) for each in self.alternatives)
-        return Route(tuple(map(change, self.steps)), others)
+        return replace(self, steps=tuple(map(change, self.steps)), alternatives=others)
 
     @property
     def leaves(self) -> tuple[str, ...]:
         """The molecules to buy, each once."""
+        if not self.steps:
+            return (self.target,) if self.target else ()
         made = {step.product for step in self.steps}
         needed = (each for step in self.steps for each in step.reactants)
         return tuple(dict.fromkeys(each for each in needed if each not in made))
@@ -202,10 +207,10 @@ def arranged(routes: Iterable[Route], sort: Sort, cost: Callable[[str], float]) 
         ranks = {"steps": len(route.steps), "price": sum(map(cost, route.leaves))}
         return (route.confirmed is False, ranks.get(sort, 0), -route.log_prob)
 
-    groups = (
-        sorted((Route(x.steps) for x in (each, *each.alternatives)), key=rank) for each in routes
-    )
-    return sorted((Route(first.steps, tuple(others)) for first, *others in groups), key=rank)
+    every = ((each, *each.alternatives) for each in routes)
+    groups = (sorted((replace(x, alternatives=()) for x in group), key=rank) for group in every)
+    ordered = (replace(first, alternatives=tuple(others)) for first, *others in groups)
+    return sorted(ordered, key=rank)
 
 
 def bond_pairs(text: str, name: str = "bonds") -> set[tuple[int, int]]:
@@ -290,7 +295,7 @@ class Plan:
 
     def remarks(self, route: Route) -> list[str]:
         """What a chemist must know of a route beside its steps, in words."""
-        bought = {leaf: self.bought.get(leaf) for leaf in route.leaves or self.bought}
+        bought = {leaf: self.bought.get(leaf) for leaf in route.leaves}
         racemic = [(each, step.product) for step in route.steps for each in step.racemic]
         turned = [(each, step.product) for step in route.steps for each in step.turned]
         return [

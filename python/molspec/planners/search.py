@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import count, islice, product
 from pathlib import Path
 from random import Random
@@ -117,7 +118,7 @@ class _Search:
             if found[0].log_prob - route.log_prob <= nats:
                 groups.setdefault(disconnections(route), []).append(route)
         entries = islice(groups.values(), self.limits.routes)
-        return [Route(best.steps, tuple(others[:_ALTERNATIVES])) for best, *others in entries]
+        return [replace(best, alternatives=tuple(more[:_ALTERNATIVES])) for best, *more in entries]
 
 
 class _RetroStar(_Search, RetroStarSearch):
@@ -244,7 +245,7 @@ class Planner:
         except Exception as error:
             if lacks_memory(error):
                 raise
-            return Plan(number, query, error=told(error))
+            return Plan(number, query, error=told(error, (ValueError,)))
 
     def _plan(self, query: Query, number: int) -> Plan:
         limits, stock = self.limits, self._stock
@@ -269,7 +270,7 @@ class Planner:
         lacked, attempt = ((), None) if routes else _best_attempt(graph, stock)
         shown = (*routes, attempt) if attempt else routes
         every = [each for route in shown for each in (route, *route.alternatives)]
-        bought = [leaf for route in every for leaf in route.leaves or (target,)]
+        bought = [leaf for route in every for leaf in route.leaves]
         told = [leaf for leaf in bought if leaf not in stock and leaf not in lacked]  # by `buy`
         return Plan(
             number,
