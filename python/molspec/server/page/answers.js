@@ -71,11 +71,18 @@ function answerView(step, answer, point, predictNext) {
       ? h("p", { class: "error" }, answer.finished ? "not a molecule to RDKit" : "unfinished")
       : h("div", { class: "molecules" }, ...answer.molecules.map((molecule, index) => moleculeView(molecule, drawings[index], `${name} ${index}`, () => predictNext(step, answer, molecule)))),
     h("code", {}, text),
-    answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${percent(answer.check)}`),
+    answer.note ? h("p", { class: "note" }, answer.note) : null,
+    answer.check == null ? null : h("p", { class: "check" }, `Forward check: ${among(answer)}${percent(answer.check)}`),
     answer.racemic?.length ? h("p", { class: "check" }, `Racemic or unspecified: ${answer.racemic.join(", ")}`) : null,
     answer.turned?.length ? h("p", { class: "check" }, `Of another configuration than the product: ${answer.turned.join(", ")}`) : null,
     answer.gives ? h("p", { class: "check" }, `First answer instead: ${percent(answer.gives.log_prob)}`, h("code", {}, answer.gives.smiles)) : null,
   );
+}
+
+/** Where the product is among a model of products' answers, unless it is the first. */
+function among({ confirmed, gives }) {
+  if (!gives) return "";
+  return confirmed == null ? "not the first answer, " : confirmed ? "not first, but among the three likeliest, " : "not among the three likeliest, ";
 }
 
 function moleculeView(molecule, svg, name, click) {

@@ -1,7 +1,7 @@
 // Whole routes, which the server searches for.
 
 import { $, say } from "./dom.js";
-import { modelOf, request, Refused } from "./server.js";
+import { labelled, modelOf, request, Refused } from "./server.js";
 import { steering } from "./steer.js";
 import { partsOf, remember, revive, work } from "./work.js";
 
@@ -54,7 +54,7 @@ function hold(found) {
   }
   const none = `No route from molecules in stock was found: ${[looked, found.stopped].filter(Boolean).join(", ")}.`;
   if (found.error || !(whole || found.attempt?.steps.length)) {
-    $("form-error").textContent = found.error ?? `${none}${found.missing.length ? ` Not in stock: ${found.missing.join(", ")}.` : ""}`;
+    $("form-error").textContent = found.error ? labelled(found.error) : `${none}${found.missing.length ? ` Not in stock: ${found.missing.join(", ")}.` : ""}`;
     return false;
   }
   remember();

@@ -20,6 +20,7 @@ export function facts(route) {
     turned: [...new Set(found.flatMap(({ answer }) => answer.turned ?? []))],
     cost: cost([...leaves.values()]),
     checked: found.filter(({ answer }) => answer.check != null).length,
+    among: found.some(({ answer }) => answer.confirmed != null), // as the server counts; the page: the first answer
     confirmed: found.filter(({ answer }) => answer.confirmed ?? (answer.check != null && !answer.gives)).length,
   };
 }
@@ -30,17 +31,23 @@ function inARow(step) {
   return answer?.canonical ? 1 + Math.max(0, ...answer.molecules.map((each) => inARow(each.step))) : 0;
 }
 
-const PRICE = /^([^\d.,]*)(\d+(?:\.\d+)?)([^\d.,]*)$/;
+/** As the server reads prices: with groups of thousands, and a decimal comma. */
+const PRICE = /^([^\d.,]*)(\d{1,3}(?:[, ']\d{3})+|\d+)(?:[.,](\d+))?([^\d.,]*)$/;
 
 /** The sum of the prices, which are text, if they are of one currency and unit; "" if there is none. */
 function cost(leaves) {
   const prices = leaves.map((each) => each.sale?.price).filter(Boolean);
   if (!prices.length) return "";
-  const read = prices.map((price) => PRICE.exec(price));
-  if (read.some((each) => !each || each[1] !== read[0][1] || each[3] !== read[0][3])) return "prices of several units";
-  const sum = Number(read.reduce((total, each) => total + Number(each[2]), 0).toFixed(2));
+  const read = prices.map((price) => PRICE.exec(price)).filter(Boolean);
+  const odd = prices.filter((price) => !PRICE.test(price));
+  const what = odd.length === 1 ? "is not a number" : "are not numbers";
+  if (!read.length) return `${odd.join(", ")} ${what}`;
+  const unread = odd.length && `without ${odd.join(", ")}, which ${what}`;
+  const [, before, , , after] = read[0];
+  if (read.some((each) => each[1] !== before || each[4] !== after)) return ["prices of several units", unread].filter(Boolean).join(", ");
+  const sum = Number(read.reduce((total, each) => total + Number(`${each[2].replace(/[, ']/g, "")}.${each[3] ?? 0}`), 0).toFixed(2));
   const unknown = leaves.length - prices.length;
-  return `${read[0][1]}${sum}${read[0][3]}${unknown ? `, and ${unknown} without a price` : ""}`;
+  return [`${before}${sum}${after}`, unread, unknown && `and ${unknown} without a price`].filter(Boolean).join(", ");
 }
 
 /** What is sold as a molecule, in words. */
@@ -48,7 +55,7 @@ export const offer = ({ name, price, bought }) => [name, price, bought && `bough
 
 /** The facts of a route as a list of terms. */
 export function factsView(route, canSteer = false) {
-  const { steps, row, logProb, leaves, racemic, turned, cost: sum, checked, confirmed } = facts(route);
+  const { steps, row, logProb, leaves, racemic, turned, cost: sum, checked, among, confirmed } = facts(route);
   const term = (name, ...values) => [h("dt", {}, name), ...values.map((value) => h("dd", {}, value))];
   const buy = leaves.filter((each) => each.sale);
   const lacked = leaves.filter((each) => each.sale === null);
@@ -59,11 +66,13 @@ export function factsView(route, canSteer = false) {
   };
   const item = (each) => h("li", {}, image(drawnAlone(each.smiles)), h("code", {}, each.smiles), each.sale && offer(each.sale) ? h("span", {}, offer(each.sale)) : null, steer(each));
   const alternative = (other, index) => {
-    const own = new Set(leaves.map((each) => each.smiles));
-    const differing = facts(revive(other)).leaves.filter((each) => !own.has(each.smiles));
-    const text = differing.map((each) => each.smiles).join(" + ");
-    const show = canSteer ? h("button", { type: "button", class: "steer", "data-name": `instead ${text}`, click: () => swap(route, index) }, "Show this way") : null;
-    return h("li", {}, h("code", {}, text), show);
+    const theirs = facts(revive(other));
+    const lacking = (some, others) => some.filter((each) => !others.some(({ smiles }) => smiles === each.smiles)).map((each) => each.smiles).join(" + ");
+    const [text, without] = [lacking(theirs.leaves, leaves), lacking(leaves, theirs.leaves)];
+    const length = `in ${theirs.steps} ${theirs.steps === 1 ? "step" : "steps"}`;
+    const same = without ? `without ${without}, ${length}` : `the same molecules by other steps, ${length}`;
+    const show = canSteer ? h("button", { type: "button", class: "steer", "data-name": `instead ${index} ${text}`, click: () => swap(route, index) }, "Show this way") : null;
+    return h("li", {}, text ? h("code", {}, text) : h("span", {}, same), show);
   };
   const list = (name, molecules, kind) => (molecules.length ? term(name, h("ul", { class: kind }, ...molecules.map(item))) : []);
   return h(
@@ -71,7 +80,7 @@ export function factsView(route, canSteer = false) {
     { class: "facts" },
     ...term("Steps", row < steps ? `${steps}, ${row} in a row` : `${steps}`),
     ...term("Probability", percent(logProb)),
-    ...(checked ? term("Confirmed forward", `${confirmed} of ${steps} steps`) : []),
+    ...(checked ? term("Confirmed forward", `${confirmed} of ${steps} ${steps === 1 ? "step" : "steps"}: the product is ${among ? "among the three likeliest answers" : "the first answer"}`) : []),
     ...(sum ? term("Prices, summed", sum) : []),
     ...list("Buy", buy, "buy"),
     ...list("Not in stock", lacked, "lacked"),

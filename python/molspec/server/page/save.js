@@ -61,7 +61,8 @@ dd:has(ul) { grid-column: 1 / -1; }
 function steps(route) {
   const names = ["Step", "Reactants", "Product", "Probability", "Forward check", ""];
   const row = ({ number, left, right, answer }) => {
-    const notes = [["racemic or unspecified", answer.racemic], ["of another configuration", answer.turned]].filter(([, each]) => each?.length).map(([name, each]) => `${name}: ${each.join(", ")}`);
+    const marks = [["racemic or unspecified", answer.racemic], ["of another configuration", answer.turned], ["first answer of the forward check", answer.gives && [`${answer.gives.smiles}, ${percent(answer.gives.log_prob)}`]]];
+    const notes = [answer.note, ...marks.filter(([, each]) => each?.length).map(([name, each]) => `${name}: ${each.join(", ")}`)].filter(Boolean);
     const cells = [`${number}`, h("code", {}, left), h("code", {}, right), percent(answer.log_prob), answer.check == null ? "" : percent(answer.check), notes.join("; ")];
     return h("tr", {}, ...cells.map((each, index) => h("td", { class: [0, 3, 4].includes(index) && "number", "data-name": names[index] }, each)));
   };

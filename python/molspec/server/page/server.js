@@ -22,7 +22,25 @@ export async function request(path, body, signal) {
   if (response.ok) return response;
   $("key-field").hidden = $("key-field").hidden && response.status !== 401;
   const detail = (await response.json().catch(() => ({}))).detail;
-  throw new Refused(Array.isArray(detail) ? detail.map((each) => each.msg).join("; ") : detail || response.statusText || `status ${response.status}`);
+  throw new Refused(Array.isArray(detail) ? detail.map((each) => wrong(each, path)).join("; ") : detail || response.statusText || `status ${response.status}`);
+}
+
+/** The label of a field of the page, by its name in requests; "" if it has none. */
+function labelOf(name, path) {
+  if (path !== "v1/plan") return { n_best: "Answers", queries: "SMILES", text: "SMILES", smiles: "SMILES" }[name] ?? "";
+  const [label] = document.querySelector(`[data-plan="${CSS.escape(name)}"]`)?.labels ?? [];
+  return label ? [...label.childNodes].filter((each) => each.nodeType === Node.TEXT_NODE).map((each) => each.data).join("").trim() : name === "smiles" ? "SMILES" : "";
+}
+
+/** A server's message with the page's labels in place of the names of fields. */
+export const labelled = (message, path = "v1/plan") =>
+  message.replace(/(^|: )([a-z_]+)(?= (?:is|has)\b)/g, (whole, before, name) => (labelOf(name, path) ? `${before}“${labelOf(name, path)}”` : whole));
+
+/** What is wrong with a field, beginning with the field. */
+function wrong({ msg, loc = [] }, path) {
+  const name = loc.filter((each) => typeof each === "string").at(-1) ?? "";
+  const label = msg.startsWith(`${name} `) ? "" : labelOf(name, path);
+  return label ? `“${label}”: ${msg}` : labelled(msg, path);
 }
 
 export async function call(path, body) {

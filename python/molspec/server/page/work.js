@@ -31,7 +31,7 @@ export const newStep = (smiles, model, count) => ({
 
 /** An answer of the server. */
 export const newAnswer = (prediction) => ({
-  smiles: prediction.smiles, canonical: prediction.canonical, log_prob: prediction.log_prob, finished: prediction.finished,
+  smiles: prediction.smiles, canonical: prediction.canonical, log_prob: prediction.log_prob, finished: prediction.finished, note: prediction.note ?? "",
   molecules: partsOf(prediction.canonical ?? "").map((smiles) => ({ smiles, step: null })),
 });
 
