@@ -45,8 +45,11 @@ def test_unchanged_answers_are_dropped() -> None:
     assert changed("CC>", "CC", "CO") == changed(">CC", "CC", "CO") == ["CO"]
     assert changed("junk", "C", "junk") == ["C", "junk"]
 
-    unchanged = Result("O[CH2:1]C", task="retro").doubt(Prediction("CCO.Cl", -1.0))
-    assert unchanged == "unchanged: the product is among the reactants"
+    doubt = Result("C[C@H]([NH2:1])C(=O)O", task="retro").doubt
+    answers = "C[C@H](N)C(=O)O.Cl", "C[C@@H](N)C(=O)O.Cl", "CC([NH3+])C(=O)[O-]", "CC(=O)C(=O)O.N"
+    same, turned, charged, made = (doubt(Prediction(each, -1.0)) for each in answers)
+    assert (same, made) == ("unchanged: the product is among the reactants", "")
+    assert turned == charged == "unchanged but for its stereo"
 
 
 @pytest.mark.parametrize("task", ["retro", "product", None])

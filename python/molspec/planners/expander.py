@@ -9,15 +9,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from rdkit import Chem
-from rdkit.Chem.MolStandardize import rdMolStandardize
-
 from molspec.files import Query, prepare_query
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model, load
 from molspec.prediction.options import OPTION_NAMES, PredictOptions, check_names
-from molspec.prediction.results import ALL_DROPPED, Result
-from molspec.text import canonicalise, quiet, read_smiles, write_smiles
+from molspec.prediction.results import ALL_DROPPED, Result, differs_in_stereo
 
 #: For planners: different molecules only, each once, and no wider beams: expanding another molecule
 #: helps more than further predictions for this one.
@@ -30,8 +26,6 @@ USABLE: dict[str, Any] = {
 
 #: The likeliest answers of a forward model among which a product must be.
 AMONG = 3
-_STEREO = re.compile(r"[@/\\]")
-_CHARGE = re.compile(r"[+-]\d*\]")
 
 
 class Expander:
@@ -131,55 +125,11 @@ class Expander:
 
     def _cut(self, result: Result) -> Result:
         kept = [each for each in result.predictions if not result.doubt(each)]
-        if self.model.task != "product":
-            is_product = _but_for_stereo(canonicalise(result.query) or "")
-            kept = [p for p in kept if not any(map(is_product, (p.canonical or "").split(".")))]
+        if self.model.task is None:
+            kept = [each for each in kept if not differs_in_stereo(each, result.query)]
         result = replace(result, predictions=tuple(kept))
         if self._mass == 1:
             return result
         sums = accumulate(result.shares)
         count = 1 + sum(share < self._mass for share in sums)
         return replace(result, predictions=result.predictions[:count])
-
-
-def _but_for_stereo(product: str) -> Callable[[str], bool]:
-    """Whether a reactant is the product but for its stereo, and perhaps its protonation.
-
-    One of the same stereo in another protonation is none: a salt may be for sale.
-    """
-    flat, neutral = _flat(product), _neutral(product)
-    flat_neutral = _flat(neutral)
-
-    def is_product(reactant: str) -> bool:
-        if _flat(reactant) == flat:
-            return True
-        other = _neutral(reactant)
-        return other != neutral and _flat(other) == flat_neutral
-
-    return is_product
-
-
-def _neutral(smiles: str) -> str:
-    """Canonical SMILES without the charges that protons make."""
-    if not _CHARGE.search(smiles):
-        return smiles
-    return canonicalise(_without(_CHARGE, rdMolStandardize.Uncharger().uncharge, smiles)) or smiles
-
-
-def _flat(smiles: str) -> str:
-    """Canonical SMILES without stereo."""
-
-    def flatten(molecule: Chem.Mol) -> Chem.Mol:
-        Chem.RemoveStereochemistry(molecule)
-        return molecule
-
-    return _without(_STEREO, flatten, smiles)
-
-
-def _without(mark: re.Pattern[str], change: Callable[[Any], Any], smiles: str) -> str:
-    """A changed molecule; the text itself if it has no such mark, or is not a molecule."""
-    if not mark.search(smiles):
-        return smiles
-    with quiet():
-        molecule = read_smiles(smiles)
-        return smiles if molecule is None else write_smiles(change(molecule))

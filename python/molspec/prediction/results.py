@@ -15,8 +15,9 @@ from molspec.common.fields import hints
 from molspec.common.task import Task, reaction_smiles
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.prediction.options import PredictOptions
-from molspec.text import canonicalise, elements, extension_of, plain_smiles
+from molspec.text import canonicalise, elements, extension_of, plain_smiles, quiet
 from molspec.text.drawing import drawing
+from molspec.text.molecules import but_for_stereo
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
@@ -209,6 +210,8 @@ class Result:
         """Why an answer is no reaction as it stands; "" if nothing says so."""
         if self.task == "retro" and is_unchanged(prediction, self.query):
             return "unchanged: the product is among the reactants"
+        if self.task == "retro" and differs_in_stereo(prediction, self.query):
+            return "unchanged but for its stereo"
         new = ", ".join(new_elements(self.query, prediction.smiles, self.task))
         return f"impossible: no reactant has {new}" if new else ""
 
@@ -296,6 +299,13 @@ def is_unchanged(found: Prediction, query: str) -> bool:
     """
     parts, given = _molecules(found.canonical), _query_molecules(query)
     return bool(parts and given) and (parts <= given or given <= parts)
+
+
+def differs_in_stereo(found: Prediction, query: str) -> bool:
+    """Whether an answer has all of the query's molecules but for their stereo."""
+    parts, given = _molecules(found.canonical), _query_molecules(query)
+    with quiet():
+        return bool(given) and all(any(but_for_stereo(one, x) for x in parts) for one in given)
 
 
 @lru_cache(64)

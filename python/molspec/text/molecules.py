@@ -22,6 +22,8 @@ _IS_NEW = "[CH3]" in Chem.MolToSmiles(Chem.MolFromSmiles("C[Mg]Br"))
 _TURNED = {"/": "\\", "\\": "/"}
 #: The largest valences, by atomic number, that RDKit 2023.9 has larger ones for.
 _VALENCES = {13: 3, 14: 4, 15: 5, 33: 5, 51: 5, 83: 5}
+#: What stands in SMILES for stereo, and for a charge.
+_STEREO, _CHARGE = r"[@/\\]", r"[+-]\d*\]"
 
 #: Two atoms, by their places in the text.
 _Pair = tuple[int, int]
@@ -175,3 +177,25 @@ def _marks(smiles: str) -> Iterator[tuple[int, tuple[int, ...]]]:
                 yield mark, (last, atom) if is_atom else (last,)
                 mark = None
             last = atom if is_atom else last
+
+
+def but_for_stereo(product: str, reactant: str) -> bool:
+    """Whether a reactant is the product but for its stereo, and perhaps its protonation.
+
+    One of the same stereo in another protonation is none: a salt may be for sale.
+    """
+    neutral, other = _without(_CHARGE, product), _without(_CHARGE, reactant)
+    pairs = [(product, reactant)] + [(neutral, other)] * (neutral != other)
+    return any(_without(_STEREO, one) == _without(_STEREO, two) for one, two in pairs)
+
+
+@lru_cache(64)
+def _without(mark: str, smiles: str) -> str:
+    """Canonical SMILES without stereo, or without the charges that protons make."""
+    molecule = read_smiles(smiles) if re.search(mark, smiles) else None
+    if molecule is None:
+        return smiles
+    if mark == _STEREO:
+        Chem.RemoveStereochemistry(molecule)
+    changed = rdMolStandardize.Uncharger().uncharge(molecule) if mark == _CHARGE else molecule
+    return write_smiles(read_smiles(write_smiles(changed)) or molecule)
