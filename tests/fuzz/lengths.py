@@ -29,6 +29,7 @@ _GIVEN = {
     "common.tables": "[*_KINDS.values(), *_TEXT_KINDS.values()]",
     "training.reactions": "[re.compile('(edge|bond)[ _-]?[0-9]+', re.IGNORECASE)]",
     "model.foreign": "[*_FOREIGN]",
+    "text.molecules": "[_STEREO, _CHARGE]",
     "text.tokens": "_patterns(('Sn', '[Sn]'))",
     "checkpoints.opennmt": r"['decoder\\.(\\d+)\\.', _BIASES]",
     "checkpoints.names": "[rule for name in ('names.TORCH_LAYERS', 'opennmt._NAMES', "
