@@ -84,7 +84,7 @@ void sparse_tile(const LinearProblem& problem, int panel, int64_t row, int count
 }
 
 // The most bytes of a first row that are listed: with more of them the dense matrix was as fast
-// where it was measured (docs/benchmarks/engine.md). -1: none.
+// where it was measured (docs/decisions/0073). -1: none.
 int most_listed(const LinearProblem& problem) {
   constexpr int kFewestPlaces = 256;  // a shorter row is not worth a list
   if (problem.by_rows == nullptr || problem.in_size < kFewestPlaces) return -1;
