@@ -9,17 +9,9 @@ from hypothesis import given, strategies as st
 
 from molspec._native import BeamSpec, DraftTree, ExternalOptions, NativeDrafter, SequenceSpec
 from molspec.decoding import Strategy
-from molspec.drafting import (
-    Drafting,
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-    WindowDrafts,
-    build_ngram,
-    guess_model,
-    native_options,
-    resolve,
-)
+from molspec.drafting import Drafting, LookAhead, NoDraft, TreeDraft, WindowDrafts, resolve
+from molspec.drafting.native import native_options
+from molspec.drafting.ngram import build_ngram, guess_model
 from molspec.text import Vocabulary
 from tests.refusals import refused
 from tests.tiny import QUERIES, VOCABULARY

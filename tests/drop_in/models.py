@@ -29,15 +29,6 @@ def randomise(model: nn.Module) -> None:
             nn.init.normal_(parameter, std=std)
 
 
-def bias_special_tokens(
-    bias: Tensor, pad_id: int = PAD, bos_id: int = BOS, eos_id: int = EOS
-) -> None:
-    """Sets a bias that excludes PAD and BOS, and sometimes lets EOS win."""
-    with torch.no_grad():
-        bias[[pad_id, bos_id]] = -100.0
-        bias[eos_id] = 2.0
-
-
 class PlainTransformer(nn.Module):
     """The model of Andronov et al.: embeddings, sinusoids, nn.Transformer, a classifier.
 
@@ -66,7 +57,9 @@ class PlainTransformer(nn.Module):
             )
         self.next_token_classifier = nn.Linear(width, vocab_size)
         randomise(self)
-        bias_special_tokens(self.next_token_classifier.bias)
+        with torch.no_grad():  # excludes PAD and BOS, and sometimes lets EOS win
+            self.next_token_classifier.bias[[PAD, BOS]] = -100.0
+            self.next_token_classifier.bias[EOS] = 2.0
         self.register_buffer("positions", 3 * sinusoids(600, width), persistent=False)
 
     def encode_src(self, src: Tensor, src_pad_mask: Tensor) -> Tensor:

@@ -14,18 +14,8 @@ from molspec.engine.cpu.engine import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
-from tests.drop_in.models import (
-    BOS,
-    EOS,
-    PAD,
-    VOCABULARY,
-    NotCausal,
-    OffsetTransformer,
-    PlainTransformer,
-    check_answers,
-    softmax,
-    wrapping,
-)
+from tests.drop_in import models
+from tests.drop_in.models import BOS, EOS, PAD, NotCausal, OffsetTransformer, PlainTransformer
 from tests.engine.models import random_weights, spec_of
 from tests.refusals import refused
 
@@ -46,7 +36,7 @@ def check(module: nn.Module, **options: Any) -> NativeEngine:
     """Checks greedy and beam answers against the module's, and that the module is unchanged."""
     before = copy.deepcopy(module.state_dict())
     engine = compile(module, **options)
-    check_answers(engine, module, SOURCES, 1, 3, max_length=12, **IDS)
+    models.check_answers(engine, module, SOURCES, 1, 3, max_length=12, **IDS)
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     return engine
 
@@ -61,7 +51,7 @@ def test_compile_reads_the_training_twin(convention: str) -> None:
 
 def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:
     module = PlainTransformer(seed=14)
-    model = compile(module, VOCABULARY)
+    model = compile(module, models.VOCABULARY)
     assert isinstance(model, Model)
     assert torch.equal(
         decode(model, SOURCES, max_length=9, **IDS).sequences,
@@ -74,7 +64,7 @@ def test_compile_with_a_vocabulary_gives_a_smiles_model() -> None:
 
 
 def test_a_compiled_model_is_saved_and_loaded(tmp_path: Path) -> None:
-    model = compile(PlainTransformer(seed=14), VOCABULARY, source_bos=False)
+    model = compile(PlainTransformer(seed=14), models.VOCABULARY, source_bos=False)
     model.save(tmp_path / "saved")
     saved = load(tmp_path / "saved")
     assert saved.identity == model.identity
@@ -87,9 +77,11 @@ def test_a_compiled_model_is_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_options_set_bos_and_eos_of_sources() -> None:
     module = PlainTransformer(seed=14)
-    ids = VOCABULARY.encode("CCO")
-    assert compile(module, VOCABULARY).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
-    unwrapped = compile(module, VOCABULARY, source_bos=False, source_eos=False, target_bos=True)
+    ids = models.VOCABULARY.encode("CCO")
+    assert compile(module, models.VOCABULARY).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
+    unwrapped = compile(
+        module, models.VOCABULARY, source_bos=False, source_eos=False, target_bos=True
+    )
     assert unwrapped.reader.source("CCO").encoder_ids == ids
     assert unwrapped.spec.target_bos
     assert not compile(module, source_bos=False).spec.source_bos
@@ -98,8 +90,8 @@ def test_options_set_bos_and_eos_of_sources() -> None:
 
 
 def test_decoder_start_is_read_from_hugging_face_models() -> None:
-    models = pytest.importorskip("tests.drop_in.hugging_face_models")
-    module = models.bart(decoder_start_token_id=0).float()
+    hugging_face = pytest.importorskip("tests.drop_in.hugging_face_models")
+    module = hugging_face.bart(decoder_start_token_id=0).float()
     module.generation_config.min_length = 5
     vocabulary = Vocabulary(tuple(f"[{index}C]" for index in range(20)), 1, 19, 2)
     with pytest.warns(UserWarning, match=r"sets min_length: molspec.compile ranks by the") as seen:
@@ -198,7 +190,7 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
         ),
         "^the decoder gives NaN or infinity",
     ),
-    "probabilities": (lambda: PlainTransformer(output=softmax), "gives probabilities"),
+    "probabilities": (lambda: PlainTransformer(output=models.softmax), "gives probabilities"),
     "a decoder that is not causal": (NotCausal, "not causal"),
     "a separator": (Separated, "^the encoder reads tokens differently beside the ids 4: it does"),
     "a grammar": (
@@ -301,7 +293,7 @@ def test_modules_are_compiled(kind: str) -> None:
 
 def test_a_wrapper_is_compiled_by_its_model() -> None:
     model = PlainTransformer(seed=14)
-    assert compile(wrapping(model)).spec == compile(model).spec
+    assert compile(models.wrapping(model)).spec == compile(model).spec
 
 
 @pytest.mark.parametrize("drafter", ["tree", "none"])

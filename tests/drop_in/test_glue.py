@@ -10,17 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from molspec import decode
-from tests.drop_in.models import (
-    BOS,
-    EOS,
-    PAD,
-    OffsetTransformer,
-    PlainTransformer,
-    callables,
-    module_steps,
-    randomise,
-    wrapping,
-)
+from tests.drop_in import models
+from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer, callables
 from tests.refusals import refused
 from tests.search.plain import greedy
 
@@ -138,7 +129,7 @@ class Filled(nn.Module):
         self.embedding, self.output = nn.Embedding(15, 16), nn.Linear(16, 15)
         self.register_buffer("positions", torch.randn(40, 16))
         self.mix = nn.ModuleDict({side: nn.Linear(16, 16) for side in ("source", "memory")})
-        randomise(self)
+        models.randomise(self)
 
     def _attend(self, side: str, query: Tensor, keys: Tensor, hidden: Tensor) -> Tensor:
         if side == self.inverted:
@@ -345,7 +336,7 @@ class Recurrent(nn.Module):
         self.embedding, self.output = nn.Embedding(15, 16), nn.Linear(16, 15)
         self.encoder = nn.GRU(16, 8, batch_first=True, bidirectional=True)
         self.decoder = nn.GRU(32, 16, batch_first=True)
-        randomise(self)
+        models.randomise(self)
 
     def encode_src(self, src: Tensor, padding: Tensor) -> Tensor:
         lengths = (~padding).sum(dim=1)
@@ -380,7 +371,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "recurrent": Recurrent,
     "masks of a finite number": lambda: Filled("none"),
     "neither reads": Unigram,
-    "a wrapper's model": lambda: wrapping(plain().train()),
+    "a wrapper's model": lambda: models.wrapping(plain().train()),
     "a parallel wrapper's model": lambda: nn.DataParallel(plain()),
     "bfloat16": lambda: plain().bfloat16(),
     "float16": lambda: plain().half(),
@@ -411,7 +402,7 @@ def test_annotated_functions_give_the_answers_of_their_own_loop() -> None:
     encode, decode_rows = annotated()
     found = decode((encode, decode_rows), PAIR, **IDS)
     for source, row, log_prob in zip(PAIR, found.sequences, found.log_probs, strict=True):
-        expected = greedy(module_steps(encode, decode_rows, source), 12)
+        expected = greedy(models.module_steps(encode, decode_rows, source), 12)
         assert row[0, : len(expected.token_ids)].tolist() == [*expected.token_ids]
         assert math.isclose(float(log_prob[0]), expected.log_prob, abs_tol=1e-4)
 

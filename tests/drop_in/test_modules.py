@@ -11,16 +11,8 @@ import torch
 from molspec import Hypotheses, decode
 from molspec.drafting import TreeDraft
 from molspec.text import tokenize
-from tests.drop_in.models import (
-    BOS,
-    EOS,
-    PAD,
-    OffsetTransformer,
-    PlainTransformer,
-    callables,
-    copier,
-    module_steps,
-)
+from tests.drop_in import models
+from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer
 from tests.search.plain import Hypothesis, NextLogProbs, beam_search, greedy
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
@@ -35,9 +27,11 @@ def sources(count: int, vocab_size: int = 15, seed: int = 0) -> list[list[int]]:
 
 def plain_steps(model: PlainTransformer, source: list[int]) -> NextLogProbs:
     """Plain steps of the model: one source, no padding, no cache."""
-    encode, decode_rows = callables(model.eval())
+    encode, decode_rows = models.callables(model.eval())
     no_offset = torch.zeros(1, dtype=torch.int64)
-    return module_steps(encode, lambda *arguments: decode_rows(*arguments, no_offset), source)
+    return models.module_steps(
+        encode, lambda *arguments: decode_rows(*arguments, no_offset), source
+    )
 
 
 def check(found: Hypotheses, expected: Sequence[Sequence[Hypothesis]], atol: float = 1e-4) -> None:
@@ -73,7 +67,7 @@ def test_speculative_greedy_equals_a_plain_loop(
     model, answers = model_and_answers
     plain = PlainTransformer(norm_first=model.transformer.encoder.layers[0].norm_first).double()
     plain.load_state_dict(model.state_dict())
-    form = {"plain": plain, "offsets": model, "callables": [*callables(model.eval())]}[kind]
+    form = {"plain": plain, "offsets": model, "callables": [*models.callables(model.eval())]}[kind]
     found = decode(form, sources(6), max_length=18, drafter=drafter, batch_size=4, **IDS)
     check(found, answers)
 
@@ -112,8 +106,8 @@ def test_drafts_save_calls_on_real_queries(
 ) -> None:
     vocabulary, queries = real_queries()
     calls: list[tuple[int, ...]] = []
-    encode, decode_rows = copier(len(vocabulary), calls)
-    expected = [[greedy(module_steps(encode, decode_rows, q), 200)] for q in queries]
+    encode, decode_rows = models.copier(len(vocabulary), calls)
+    expected = [[greedy(models.module_steps(encode, decode_rows, q), 200)] for q in queries]
     loop_calls = len(calls)
     calls.clear()
     options: dict[str, Any] = {**IDS, "max_length": 200, "drafter": drafter, "tokens": vocabulary}

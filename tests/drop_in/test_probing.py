@@ -8,17 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from molspec import decode
-from tests.drop_in.models import (
-    BOS,
-    EOS,
-    PAD,
-    NotCausal,
-    OffsetTransformer,
-    PlainTransformer,
-    callables,
-    log_softmax,
-    softmax,
-)
+from tests.drop_in import models
+from tests.drop_in.models import BOS, EOS, PAD, NotCausal, OffsetTransformer, PlainTransformer
 from tests.drop_in.own_layers import Own, functions
 from tests.refusals import refused
 
@@ -40,7 +31,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^source_ids holds 99: the model itself fails there, an nn.Embedding of 15 rows is",
     ),
     "an id out of range of functions": (
-        {"model": callables(PlainTransformer(seed=14)), "source_ids": [[BOS, 99, EOS]]},
+        {"model": models.callables(PlainTransformer(seed=14)), "source_ids": [[BOS, 99, EOS]]},
         "^source_ids holds 99: the model itself fails there, an",
     ),
     "max_length beyond learned positions": (
@@ -60,7 +51,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^the model's decoder is not causal: the log-probability of a token changes by \S+ wi",
     ),
     "probabilities": (
-        {"model": PlainTransformer(seed=14, output=softmax)},
+        {"model": PlainTransformer(seed=14, output=models.softmax)},
         "^the model's decoder gives probabilities, which sum to 1",
     ),
     "a list for a mapping": ({"source_to_target": [0, 1, 2]}, "^source_to_target is a list"),
@@ -154,7 +145,7 @@ def test_lengths_up_to_the_positions_are_accepted() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_rounding_does_not_fail_the_checks(dtype: torch.dtype) -> None:
-    logs = PlainTransformer(seed=14, output=log_softmax)
+    logs = PlainTransformer(seed=14, output=models.log_softmax)
     for model in (PlainTransformer(seed=14), OffsetTransformer(seed=14), logs):
         found = decode(model.to(dtype), SOURCES, **{**IDS, "max_length": 100})
         assert found.log_probs.dtype == torch.float64

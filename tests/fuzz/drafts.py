@@ -4,15 +4,9 @@ import itertools
 from contextlib import suppress
 
 from molspec._native import NativeDrafter
-from molspec.drafting import (
-    Drafting,
-    NoDraft,
-    TreeDraft,
-    WindowDrafts,
-    build_ngram,
-    guess_model,
-    native_options,
-)
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
+from molspec.drafting.native import native_options
+from molspec.drafting.ngram import build_ngram, guess_model
 from tests.fuzz.draw import Draw
 from tests.tiny import QUERIES, VOCABULARY
 

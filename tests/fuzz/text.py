@@ -14,19 +14,10 @@ from molspec.common import tables
 from molspec.common.journal import Journal, Kind
 from molspec.files import sdf
 from molspec.files.sources import QueryFile
-from molspec.text import (
-    InvalidSmilesError,
-    TokenizationError,
-    Vocabulary,
-    canonical_query,
-    canonicalise,
-    check_sides,
-    other_spellings,
-    sides_of,
-    tokenize,
-    too_large,
-)
-from molspec.text.bounds import _shortest_rings
+from molspec.text import Vocabulary, check_sides, other_spellings, sides_of
+from molspec.text.bounds import _shortest_rings, too_large
+from molspec.text.smiles import InvalidSmilesError, canonical_query, canonicalise
+from molspec.text.tokens import TokenizationError, tokenize
 from tests.fuzz.draw import Draw
 
 _REFUSED = (InvalidSmilesError, TokenizationError)

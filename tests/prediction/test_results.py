@@ -15,14 +15,7 @@ from molspec.decoding import Statistics
 from molspec.evaluation import Pair, Record
 from molspec.prediction import cache, results
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import (
-    Prediction,
-    Result,
-    Results,
-    answer_fields,
-    given,
-    merge_duplicates,
-)
+from molspec.prediction.results import Prediction, Result, Results, given
 
 GLOWING = PredictOptions(temperature=0.5, samples=1)
 
@@ -70,7 +63,7 @@ def test_a_new_field_appears_everywhere(extended: Callable[..., Any]) -> None:
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
     assert cache._read(cache._written(answer.result)).predictions == answer.result.predictions
     assert Results([answer.result], Statistics()).to_records()[0]["glow"] == glow
-    (merged,) = merge_duplicates([[found, extended("CO", -1.0)]])
+    (merged,) = results.merge_duplicates([[found, extended("CO", -1.0)]])
     assert merged.told()["glow"] == glow
 
     page = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "hooks.py"))["predictions"]()
@@ -104,7 +97,7 @@ def test_options_give_fields(options: PredictOptions, names: tuple[str, ...]) ->
 
 def test_fields_name_options_that_there_are() -> None:
     known = {option.name for option in fields(PredictOptions)}
-    for each in answer_fields():
+    for each in results.answer_fields():
         assert {*(each.by or {})} <= known
 
 
@@ -115,7 +108,7 @@ def test_records_have_a_row_for_each_answer_or_error() -> None:
         tuple(map(row.get, ("query", "rank", "canonical", "note", "error"))) for row in rows
     ] == [("CCO", 1, "CO", None, None), ("CCO", 2, None, None, None), ("C", None, None, "N", "bad")]
     assert len({tuple(row) for row in rows}) == 1
-    assert {each.name for each in answer_fields()} < {*rows[0]}
+    assert {each.name for each in results.answer_fields()} < {*rows[0]}
     assert (rows[0]["probability"], rows[1]["count"]) == (math.exp(-0.5), 2)
     assert found.probabilities[0] == found.predictions[0].probability == rows[0]["probability"]
     assert Prediction("C", 1e-9).probability == 1

@@ -9,19 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from molspec._native import (
-    Batch,
-    BeamSpec,
-    DraftTree,
-    ExternalOptions,
-    ForcedSpec,
-    NoDraftOptions,
-    Relaxed,
-    Sampling,
-    SearchSpec,
-    SequenceSpec,
-    SpeculativeBeamSpec,
-)
+from molspec import _native
+from molspec._native import Batch, BeamSpec, DraftTree, Sampling, SearchSpec, SequenceSpec
 from molspec.drafting import guess_model
 from molspec.text import Vocabulary
 from tests.refusals import refused
@@ -31,14 +20,14 @@ STATM = Path("/proc/self/statm")
 GUESS = guess_model(VOCABULARY, None)
 BEAMS = {"beam_size": 2, "n_best": 2, "max_length": 9}
 SPECS: dict[str, SearchSpec] = {
-    "greedy": SequenceSpec(max_length=9, drafter=NoDraftOptions()),
+    "greedy": SequenceSpec(max_length=9, drafter=_native.NoDraftOptions()),
     "beam": BeamSpec(**BEAMS),
-    "SBS": SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=NoDraftOptions()),
+    "SBS": _native.SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=_native.NoDraftOptions()),
 }
 
 
 def sequence_spec(**options: Any) -> SequenceSpec:
-    return SequenceSpec(**{"max_length": 9, "drafter": NoDraftOptions(), **options})
+    return SequenceSpec(**{"max_length": 9, "drafter": _native.NoDraftOptions(), **options})
 
 
 def log_probs_of(count: int) -> np.ndarray:
@@ -116,8 +105,8 @@ def test_wrong_rows_are_refused(spec: SearchSpec) -> None:
     refused("^row_count is 0: expected at least 1$", Batch, 0, GUESS)
 
 
-RELAXED = Relaxed(beta=3, tau=9.0, judged_by_drafter=False)
-SBS = {**BEAMS, "drafter": NoDraftOptions()}
+RELAXED = _native.Relaxed(beta=3, tau=9.0, judged_by_drafter=False)
+SBS = {**BEAMS, "drafter": _native.NoDraftOptions()}
 
 
 @pytest.mark.parametrize(
@@ -131,8 +120,8 @@ SBS = {**BEAMS, "drafter": NoDraftOptions()}
         (BeamSpec, {**BEAMS, "min_confidence": 2.0}, "min_confidence", 2),
         (BeamSpec, {**BEAMS, "steps": -1}, "steps", -1),
         (BeamSpec, {**BEAMS, "length_penalty": -1.0}, "length_penalty", -1),
-        (SpeculativeBeamSpec, {**SBS, "nucleus": 0.0}, "nucleus", 0),
-        (ForcedSpec, {"max_length": 9, "min_length": 2}, "min_length", 2),
+        (_native.SpeculativeBeamSpec, {**SBS, "nucleus": 0.0}, "nucleus", 0),
+        (_native.ForcedSpec, {"max_length": 9, "min_length": 2}, "min_length", 2),
         (Sampling, {"temperature": 0.0}, "temperature", 0),
         (Sampling, {"top_k": 0}, "top_k", 0),
         (Sampling, {"top_p": 0.0}, "top_p", 0),
@@ -150,7 +139,9 @@ def test_specs_are_values() -> None:
     assert one == other
     assert hash(one) == hash(other)
     assert one not in (sequence_spec(samples=2, rule=Sampling(seed=4)), SPECS["greedy"], 3)
-    assert BeamSpec(**BEAMS) != SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=NoDraftOptions())
+    assert BeamSpec(**BEAMS) != _native.SpeculativeBeamSpec(
+        **BEAMS, nucleus=1.0, drafter=_native.NoDraftOptions()
+    )
 
 
 def test_specs_name_the_settings_that_are_not_their_defaults() -> None:
@@ -159,8 +150,8 @@ def test_specs_name_the_settings_that_are_not_their_defaults() -> None:
 
 
 EXTERNAL = (
-    SequenceSpec(max_length=9, drafter=ExternalOptions()),
-    SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=ExternalOptions()),
+    SequenceSpec(max_length=9, drafter=_native.ExternalOptions()),
+    _native.SpeculativeBeamSpec(**BEAMS, nucleus=1.0, drafter=_native.ExternalOptions()),
     BeamSpec(**BEAMS, steps=3, node_budget=5, min_confidence=0.0, proposed=True),
 )
 
@@ -225,9 +216,9 @@ def test_proposed_trees_are_checked_before_use(external: SearchSpec) -> None:
 
 
 def test_an_invalid_tree_leaves_the_plan_before_it_unchanged() -> None:
-    relaxed = Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
+    relaxed = _native.Relaxed(beta=VOCABULARY.size, tau=9.0, judged_by_drafter=False)
     batch = Batch(1, GUESS)
-    batch.start(0, sequence_spec(drafter=ExternalOptions(), rule=relaxed), [5, 6])
+    batch.start(0, sequence_spec(drafter=_native.ExternalOptions(), rule=relaxed), [5, 6])
     tree = GUESS.admitted(DraftTree([5, 6], [-1, 0], [-0.1, -0.2]))
     batch.plan([tree])
     refused("proposed has 2 trees", batch.plan, [tree, tree])
@@ -248,7 +239,7 @@ def test_a_repeated_plan_stages_the_same_nodes() -> None:
 
 
 def test_a_forced_target_is_one_chain() -> None:
-    batch = planned(ForcedSpec(max_length=21), [5] * 20)
+    batch = planned(_native.ForcedSpec(max_length=21), [5] * 20)
     assert batch.nodes[:, 1].tolist() == list(range(21))
     assert len(batch.path_slots) == 21
     log_probs = log_probs_of(21)
@@ -261,7 +252,7 @@ def test_forced_targets_are_a_tree_of_their_beginnings() -> None:
     targets = [[5, 6, 7], [5, 6], [], [5, 8, 7, 6], [5, 6, 7]]
     eos = VOCABULARY.eos_id
     joined = [token for target in targets for token in (*target, eos)][:-1]
-    batch = planned(ForcedSpec(max_length=5, token_log_probs=True), joined)
+    batch = planned(_native.ForcedSpec(max_length=5, token_log_probs=True), joined)
     nodes = ["", "5", "56", "567", "58", "587", "5876"]  # by the tokens that lead to them
     assert batch.nodes[1:, 0].tolist() == [int(path[-1]) for path in nodes[1:]]
     assert batch.nodes[:, 1].tolist() == [len(path) for path in nodes]
@@ -278,7 +269,7 @@ def test_forced_targets_are_a_tree_of_their_beginnings() -> None:
 
 @pytest.mark.parametrize("ids", [[5] * 5, [5, VOCABULARY.eos_id, *[5] * 5]])
 def test_longer_targets_are_refused(ids: list[int]) -> None:
-    batch, spec = Batch(1, GUESS), ForcedSpec(max_length=5)
+    batch, spec = Batch(1, GUESS), _native.ForcedSpec(max_length=5)
     refused("^target has 6 tokens, EOS counted: expected", batch.start, 0, spec, ids)
     assert batch.live_count == 0
 
@@ -288,7 +279,7 @@ def test_memory_grows_with_the_batch_not_with_its_square() -> None:
     batch, rows = Batch(2000, GUESS), range(2000)
     before = resident_bytes()
     for row in rows:
-        batch.start(row, SequenceSpec(max_length=60, drafter=NoDraftOptions()), [5, 6])
+        batch.start(row, SequenceSpec(max_length=60, drafter=_native.NoDraftOptions()), [5, 6])
     for _ in range(30):
         batch.plan()
         assert batch.advance(log_probs_of(len(batch.nodes))) == []

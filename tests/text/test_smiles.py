@@ -11,16 +11,9 @@ from typing import Any
 import pytest
 from rdkit import Chem, rdBase
 
-from molspec.text import (
-    InvalidSmilesError,
-    TokenizationError,
-    canonical_query,
-    canonicalise,
-    check_beginning,
-    check_text,
-    tokenize,
-)
-from molspec.text.smiles import _written, without_deuterium
+from molspec.text import canonical_query, canonicalise, check_beginning, check_text
+from molspec.text.smiles import InvalidSmilesError, _written, without_deuterium
+from molspec.text.tokens import TokenizationError, tokenize
 from tests.refusals import refused
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()

@@ -6,14 +6,9 @@ from random import Random
 import pytest
 
 from molspec.text import canonicalise
+from molspec.training import rooting
 from molspec.training.reactions import Reaction, read_rows
-from molspec.training.rooting import (
-    Molecule,
-    UnfitReactionError,
-    align,
-    product_to_reactants,
-    reactants_to_product,
-)
+from molspec.training.rooting import Molecule, align, product_to_reactants, reactants_to_product
 from molspec.training.sample import FILE
 from tests.refusals import refused
 
@@ -36,8 +31,8 @@ def test_map_numbers_follow_the_canonical_order_of_atoms() -> None:
 
 
 def test_error_says_why_a_molecule_is_invalid() -> None:
-    refused(UnfitReactionError, "not a molecule to RDKit", Molecule.parse, "C(C")
-    refused(UnfitReactionError, "blanks or other characters", Molecule.parse, "C C O")
+    refused(rooting.UnfitReactionError, "not a molecule to RDKit", Molecule.parse, "C(C")
+    refused(rooting.UnfitReactionError, "blanks or other characters", Molecule.parse, "C C O")
 
 
 def test_retro_pairs_of_a_known_reaction() -> None:
