@@ -101,6 +101,8 @@ READ = [
         )
     ),
     ("b.dat", "CO x", [("CO", "x")]),
+    # NUL is of its row, as are zeros where a disk was full.
+    ("a.smi", "CO a\nC\0O b\nCN\n\0\0\0", [("CO", "a"), ("C\0O", "b"), "CN", "\0\0\0"]),
 ]
 
 
@@ -307,6 +309,7 @@ def test_several_columns_of_one_name_are_refused(tmp_path: Path, header: str) ->
         (gzip.compress(b"CCO\n", mtime=0), "compressed by gzip"),
         (bz2.compress(b"CCO\n"), "compressed by bzip2"),
         (b"\x89HDF\r\n\x1a\n\0\0", "not text"),
+        (b"a.smi".ljust(257, b"\0") + b"ustar", "a tar archive"),
         ("CCO\n".encode("utf-16-le"), "not text"),
         (b'[\n {"smiles": "CCO"}]', "JSON"),
         (b'{"smiles": "CCO"}\n', "JSON"),

@@ -43,6 +43,7 @@ ERRORS = {
     "C[CH": "not SMILES: '[' at position 2 opens a bracket that is empty or never closed",
     "C[]": "not SMILES: '[' at position 2 opens a bracket that is empty or never closed",
     "C%1C": "not SMILES: '%' at position 2 is not followed by two digits",
+    "C\0": "not SMILES: '<U+0000>' at position 2 is a NUL byte",
     "C\ud800": "not SMILES: holds half a surrogate pair",
 }
 

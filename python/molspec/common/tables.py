@@ -53,7 +53,9 @@ _KINDS = {
     "compressed by bzip2": rb"BZh[1-9]1AY",
     "compressed by zstd": rb"\x28\xb5\x2f\xfd",
     "Parquet, which `molspec predict-parquet` reads": rb"PAR1",
-    "not text": rb"(?s).*?\0",
+    "a tar archive": rb"(?s).{257}ustar",
+    # UTF-16, UTF-32 or zeros from the start, or NUL among other control bytes. Else it is of a row.
+    "not text": rb"(?s).\0.\0|\0.\0.|.?\0{3}|(?=.*?\0).*?[\x01-\x08\x0e-\x1f]",
 }
 #: Such kinds of text. A record of SDF may begin in any way: with its title.
 _TEXT_KINDS = {

@@ -55,6 +55,7 @@ def tokenize(smiles: str, own: tuple[str, ...] = ()) -> list[str]:
     reason = {
         "[": " opens a bracket that is empty or never closed",
         "%": " is not followed by two digits",
+        "\0": " is a NUL byte",
     }.get(character, "")
     raise TokenizationError(f"not SMILES: {_quoted(character)} at position {end + 1}{reason}")
 
