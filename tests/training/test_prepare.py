@@ -73,8 +73,8 @@ def test_bad_rows_are_counted_and_listed(file: Path, tmp_path: Path) -> None:
     }
     assert counts["train"]["reactions"] + counts["validation"]["reactions"] == 60
     lines = (tmp_path / "out" / "rejected.tsv").read_text().splitlines()
-    assert lines[0] == "split\tfile\trow\treason\treaction"
-    assert "train\tmixed.tsv\t62\tnot a reaction SMILES\t=CCO" in lines
+    assert lines[0] == "file\trow\tsplit\treason\treaction"
+    assert "mixed.tsv\t62\t\tnot a reaction SMILES\t=CCO" in lines
     assert len(lines) == 8
 
 

@@ -37,7 +37,7 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
     `validation_share` is that of the row's file: 1 for validation files, 0 for files beside them.
     The outcome depends on the arguments alone.
     """
-    product = ""
+    product, split = "", split_of(validation_share)
     try:
         reaction = Reaction.parse(without_counter_ions(row.reaction))
         product = _joined(reaction.products)
@@ -52,9 +52,13 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
             sources, products = map_by_bonds(before, reaction.products)
             pairs = rooting.reactants_to_product(sources, products, variant_count, random)
     except rooting.UnfitReactionError as error:
-        split = "validation" if validation_share == 1.0 else "train"
         return Made(row, split, product, reason=str(error))
     return Made(row, split, product, pairs)
+
+
+def split_of(validation_share: float) -> str:
+    """The split of a row whose product is not known; "" if the product decides it."""
+    return {0.0: "train", 1.0: "validation"}.get(validation_share, "")
 
 
 def product_alone(row: Row) -> str:

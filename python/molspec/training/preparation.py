@@ -20,7 +20,7 @@ from molspec.common.workers import DIED, in_processes
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
-from molspec.training.pairs import Made, has_spare, make_pairs, product_alone
+from molspec.training.pairs import Made, has_spare, make_pairs, product_alone, split_of
 from molspec.training.prepared import SPLITS, EncodedPairs, Prepared
 from molspec.training.progress import Stages, digest
 from molspec.training.reactions import Row, read_rows
@@ -152,8 +152,7 @@ def _sieved(
         ("made", files, "files", 0.0 if validation else options.validation_share),
     ):
         if group:
-            split = "validation" if share == 1.0 else "train"
-            rejected = partial(Made, split=split, reason=DIED)
+            rejected = partial(Made, split=split_of(share), reason=DIED)
             work = partial(_make, options=options, validation_share=share, failed=rejected)
             rows = _read(group, options, needs_column=group is files)
             made.take(progress.make(name, rows, work), words)
@@ -301,10 +300,10 @@ def _write(prepared: Prepared, rejected: Sequence[Made], progress: Stages) -> No
         done.mkdir(exist_ok=True)
         folder_format.write(prepared, done)
         with (done / "rejected.tsv").open("w", encoding="utf-8") as stream:
-            stream.write("split\tfile\trow\treason\treaction\n")
+            stream.write("file\trow\tsplit\treason\treaction\n")
             for item in rejected:
                 reaction = " ".join(item.row.reaction.split())
                 reason = ": ".join(filter(None, (item.reason, item.detail)))
-                cells = (item.split, item.row.file, str(item.row.number), reason, reaction)
+                cells = (item.row.file, str(item.row.number), item.split, reason, reaction)
                 stream.write("\t".join(cells) + "\n")
     progress.commit(folder_format.LAST)

@@ -4,7 +4,7 @@ prepared.json           {"format": "molspec-prepared", "format_version": 1, ...}
 vocabulary.json         the fields of Vocabulary
 train.safetensors       pairs, see EncodedPairs
 validation.safetensors  pairs
-rejected.tsv            every row without a pair: split, file, row, reason, reaction
+rejected.tsv            every row without a pair: file, row, split, reason, reaction
 """
 
 from __future__ import annotations
