@@ -88,7 +88,7 @@ def test_several_inputs_are_read_one_after_another(run: Run, loaded: Loaded) -> 
     for inputs in ("-i a.smi", "-i a.smi -i b.csv"):
         assert run(f"predict {inputs} -o out.csv") == 0
     assert [(row["id"], row["query"]) for row in table("out.csv")] == [("a", "CO"), ("b", "CN")]
-    assert f"2 of 2 {ANSWERED.format(0)}1 of them now" in run.err
+    assert f"2 of 2 {ANSWERED.format(0)}done before: 1, now: 1, in " in run.err
     for wrong, told in (
         ("-i a.smi -i b.csv -o b.csv --overwrite", "b.csv, which it reads as --input"),
         ("-i - -i -", "--input is - twice"),

@@ -138,7 +138,8 @@ def run(
         seconds = f"in {perf_counter() - began:.1f} s"
         if before:
             new = progress.done - before
-            seconds = f"{new} of them now, {seconds}" if new else "nothing was left to do"
+            done = f"done before: {before}, now: {new}, {seconds}"
+            seconds = done if new else "nothing was left to do"
         why = '; each has its "error" in ' + ("the output" if files.is_stream(name) else name)
         answered = f"{progress.done - progress.failed} of {progress.done} {unit} answered"
         if outcomes:
