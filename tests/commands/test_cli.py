@@ -166,6 +166,7 @@ def test_a_job_reads_its_checkpoint_once(
 WRONG_USE = {
     "predcit": ("there is no command 'predcit'", "did you mean predict?"),
     "predict C --no-such-option": ("No such option", "--no-such-option"),
+    "predict C --num_return-sequences 3": ("No such option", "mean '--n-best'?"),
     "predict C --output ''": ("''", "No such file"),
     "evaluate absent.tsv": ("absent.tsv", "No such file"),
     "evaluate .": (".", "Is a directory"),

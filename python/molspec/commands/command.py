@@ -43,7 +43,17 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError that names the option."""
-        *_, order = self.make_parser(ctx).parse_args(args=[*args])
+        try:
+            *_, order = self.make_parser(ctx).parse_args(args=[*args])
+        except click.NoSuchOption as error:
+            from molspec.prediction.options import OURS
+
+            name = error.option_name.strip("-").replace("-", "_")
+            flags = {each.name: max(each.opts, key=len) for each in self.params}
+            meant = flags.get(OURS.get(name, name), "")
+            if not meant.startswith("--"):
+                raise
+            raise UsageError(f"{error.message} Did you mean {meant!r}?") from error
         for given, count in Counter(order).items():
             if count > 1 and given.param_type_name == "option" and not given.multiple:
                 raise UsageError(f"{given.opts[0]} is given {count} times: expected it once")
