@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,9 @@ def make_app(
         docs_url=None,  # its pages load scripts from other hosts
         redoc_url=None,
     )
-    for contract in (v1, chemformer, askcos, planning):
-        app.include_router(contract.make_router(service))
+    routers = [each.make_router(service) for each in (v1, chemformer, askcos, planning)]
+    for router in routers:
+        app.include_router(router)
     _add_health(app, service)
     _add_page(app)
     _add_errors(app)
@@ -98,7 +100,8 @@ def make_app(
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
             expose_headers=["Retry-After"],
         )
-    app.add_middleware(Timer)
+    routes = [*chain.from_iterable(each.routes for each in (*routers, app.router))]
+    app.add_middleware(Timer, routes=routes)
     return app
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import base64
 import hmac
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from molspec.server import metrics
@@ -136,10 +137,14 @@ def _after(body: bytes, receive: Receive) -> Callable[[], Any]:
 
 
 class Timer:
-    """Counts requests by route and status, and their seconds; answers HEAD where GET is."""
+    """Counts requests by route and status, and their seconds; answers HEAD where GET is.
 
-    def __init__(self, app: ASGIApp) -> None:
+    routes: of the server; a request to none of them is counted as "other".
+    """
+
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
         self._app = app
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and count it."""
@@ -163,5 +168,10 @@ class Timer:
             status = 500
             raise
         finally:
-            path = getattr(scope.get("route"), "path", "other")
+            path = getattr(scope.get("route"), "path", None) or self._path(scope)
             metrics.request(path, status, perf_counter() - begin)
+
+    def _path(self, scope: Scope) -> str:
+        """The path of the route of a request that was answered before the router saw it."""
+        met = (each for each in self._routes if each.matches(scope)[0] is not Match.NONE)
+        return next((path for each in met if (path := getattr(each, "path", None))), "other")
