@@ -48,7 +48,7 @@ _PIECES = (
 #: The stack of a thread where stacks are unlimited.
 _STACK = 2 << 20
 _READERS: tuple[Callable[[str], Any], ...] = (
-    *(text.canonicalise, text.canonical_query, text.check_beginning, text.without_deuterium),
+    *(text.canonicalise, text.canonical_query, of_smiles.check_beginning, text.without_deuterium),
     *(drawing.drawing, reactions.is_reaction, of_smiles.is_atom),
     lambda made: reactions.reaction_part(f"{made}>>{made}", "retro"),
     lambda made: prepare_query(Query(made), True, True),

@@ -14,9 +14,9 @@ from molspec.common import tables
 from molspec.common.journal import Journal, Kind
 from molspec.files import sdf
 from molspec.files.sources import QueryFile
-from molspec.text import Vocabulary, check_sides, other_spellings, sides_of
+from molspec.text import Vocabulary, canonical_query, canonicalise, other_spellings
 from molspec.text.bounds import _shortest_rings, too_large
-from molspec.text.smiles import InvalidSmilesError, canonical_query, canonicalise
+from molspec.text.smiles import InvalidSmilesError, check_sides, sides_of
 from molspec.text.tokens import TokenizationError, tokenize
 from tests.fuzz.draw import Draw
 

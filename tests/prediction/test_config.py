@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import molspec
-from molspec.decoding import EncoderDrafter
+from molspec.decoding.drafter import EncoderDrafter
 from molspec.drafting import DraftContext, ModelDraft, TreeDraft
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.config import DecodeConfig, Identity

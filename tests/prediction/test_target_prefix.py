@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from molspec import Decoder, Model, PredictOptions, load
-from molspec.text import canonicalise, other_spellings, spelt_alike
+from molspec.text import canonicalise, other_spellings
+from molspec.text.aligned import spelt_alike
 from tests import tiny
 from tests.refusals import refused
 

@@ -11,10 +11,11 @@ from rdkit.Chem import MolFromSmiles, MolToInchi
 import molspec
 from molspec.files import open_source
 from molspec.files.sdf import read_records
-from molspec.text import InvalidSmilesError, canonical_query, canonicalise, rxn, too_large
-from molspec.text.bounds import inchi_too_large
+from molspec.text import canonical_query, canonicalise, rxn
+from molspec.text.bounds import inchi_too_large, too_large
 from molspec.text.molecules import read_inchi
 from molspec.text.salts import main_component
+from molspec.text.smiles import InvalidSmilesError
 from tests import tiny
 from tests.refusals import refused
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rdkit import Chem, rdBase
 
-from molspec.text import canonical_query, canonicalise, check_beginning, check_text
-from molspec.text.smiles import InvalidSmilesError, _written, without_deuterium
+from molspec.text import canonical_query, canonicalise, check_text, without_deuterium
+from molspec.text.smiles import InvalidSmilesError, _written, check_beginning
 from molspec.text.tokens import TokenizationError, tokenize
 from tests.refusals import refused
 

@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from molspec import files
 from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags
-from molspec.common.console import (
-    STANDARD,
-    UsageError,
-    check_standard_output,
-    counted,
-    print_err,
-    resumable,
-    stages,
-)
+from molspec.common import console
+from molspec.common.console import STANDARD, UsageError, print_err
 from molspec.common.tables import COMPRESSED
 
 if TYPE_CHECKING:
@@ -54,7 +47,7 @@ def chosen_format(output: OutputFlags, formats: Mapping[str, files.Format[Any]])
     """
     name = output.output_name
     if name == STANDARD:
-        check_standard_output()
+        console.check_standard_output()
     if (ending := Path(name).suffix.lower()) in COMPRESSED:
         raise ValueError(f"output is {name!r}: expected one without {ending}, none is compressed")
     chosen = output.output_form or (
@@ -130,8 +123,8 @@ def run(
     written = results.write(answer(chain(first, rest), done=before))
     answers = hinted(written, model, processes)
     if not (name == STANDARD and sys.stdout.isatty() and sys.stderr.isatty()):
-        answers = counted(answers, unit, opened.count if opened else lambda: None, before)
-    with nullcontext() if files.is_stream(name) else resumable():
+        answers = console.counted(answers, unit, opened.count if opened else lambda: None, before)
+    with nullcontext() if files.is_stream(name) else console.resumable():
         kinds = Counter(outcome(each) for each in answers if outcome and each.error is None)
     progress = results.progress
     if progress.failed or not (opened and opened.are_given and name == STANDARD):
@@ -164,7 +157,7 @@ def hinted(answers: Iterable[T], model: Model, processes: int) -> Iterator[T]:
 
 def load_model(flags: ModelFlags) -> Model:
     """Load the requested model. Raises ValueError if there is none or it is broken."""
-    with _no_garbage(), stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
+    with _no_garbage(), console.stages(("loading PyTorch", f"loading {flags.model_name}")) as done:
         from molspec.engine.ops import set_num_threads
         from molspec.prediction.model import load
 

@@ -1,15 +1,7 @@
 """Decoding of token ids: the scheduler, rounds, external drafters."""
 
-from molspec.decoding.drafter import (
-    Drafter as Drafter,
-    DrafterError as DrafterError,
-    DraftTree as DraftTree,
-    EncoderDrafter as EncoderDrafter,
-    Path as Path,
-    failing as failing,
-    propose as propose,
-    wants_hidden_states as wants_hidden_states,
-)
+from molspec._native import DraftTree as DraftTree
+from molspec.decoding.drafter import Drafter as Drafter, DrafterError as DrafterError, Path as Path
 from molspec.decoding.scheduler import (
     Request as Request,
     Scheduler as Scheduler,

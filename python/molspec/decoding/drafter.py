@@ -12,8 +12,6 @@ from torch import Tensor
 from molspec._native import AdmittedTree, DraftTree, GuessModel, Sampler
 from molspec.common.console import told
 
-__all__ = ["DraftTree", "Drafter", "DrafterError", "EncoderDrafter", "Path"]
-
 
 class DrafterError(RuntimeError):
     """A drafter failed for a query: it raised, or did not return one tree for each path."""

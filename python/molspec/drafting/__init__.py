@@ -5,12 +5,8 @@ from typing import TYPE_CHECKING
 from molspec.common.lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from molspec.decoding import (
-        Drafter as Drafter,
-        DrafterError as DrafterError,
-        DraftTree as DraftTree,
-        Path as Path,
-    )
+    from molspec.decoding import DraftTree as DraftTree, Path as Path
+    from molspec.decoding.drafter import Drafter as Drafter, DrafterError as DrafterError
     from molspec.drafting.build import DraftContext as DraftContext
     from molspec.drafting.native import native_options as native_options, simulate as simulate
     from molspec.drafting.ngram import build_ngram as build_ngram, guess_model as guess_model

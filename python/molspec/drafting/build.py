@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from molspec import _native, checkpoints
 from molspec.checkpoints.bundled import locate
-from molspec.decoding import Drafter, wants_hidden_states
+from molspec.decoding.drafter import Drafter, wants_hidden_states
 from molspec.drafting import options
 from molspec.drafting.draft_model import ModelDrafter
 from molspec.drafting.gamma import Gamma

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from molspec import _native
-from molspec.decoding import Drafter, DraftTree, EncoderDrafter, Path, propose
+from molspec.decoding import Drafter, DraftTree, Path
+from molspec.decoding.drafter import EncoderDrafter, propose
 from molspec.drafting.gamma import Gamma
 from molspec.drafting.session_drafter import Ids, Opened, SessionDrafter
 from molspec.text.aligned import common_length

@@ -5,25 +5,20 @@ from collections.abc import Iterable, Sequence
 
 from molspec import _native
 from molspec.decoding import DraftTree, Path, Statistics
-from molspec.drafting.options import (
-    AnyConfiguration,
-    Drafting,
-    NoDraft,
-    PathsDraft,
-    TreeDraft,
-    WindowDrafts,
-)
+from molspec.drafting import options
+from molspec.drafting.options import AnyConfiguration, Drafting, TreeDraft
 
 
 def native_options(drafting: AnyConfiguration) -> _native.DrafterOptions:
     """The drafter as native searches take it, or that it is an external one."""
-    if isinstance(drafting, NoDraft):
+    if isinstance(drafting, options.NoDraft):
         return _native.NoDraftOptions()
     if isinstance(drafting, TreeDraft):
-        return _native.TreeOptions(whole_paths=isinstance(drafting, PathsDraft), **vars(drafting))
-    if isinstance(drafting, WindowDrafts):
-        options = {name: value for name, value in vars(drafting).items() if name != "choice"}
-        return _native.WindowOptions(even=drafting.choice == "even", **options)
+        whole_paths = isinstance(drafting, options.PathsDraft)
+        return _native.TreeOptions(whole_paths=whole_paths, **vars(drafting))
+    if isinstance(drafting, options.WindowDrafts):
+        others = {name: value for name, value in vars(drafting).items() if name != "choice"}
+        return _native.WindowOptions(even=drafting.choice == "even", **others)
     return _native.ExternalOptions()
 
 

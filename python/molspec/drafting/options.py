@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass, replace
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypeGuard,
-    cast,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 from molspec.common.console import quoted
 from molspec.common.fields import check_counts, check_fields, setting
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from molspec.decoding import Drafter  # needs torch
 
 
@@ -267,4 +259,5 @@ def resolve(drafter: AnyDrafter, **options: int) -> AnyConfiguration:
     for name, value in options.items():
         if name not in vars(made):
             raise ValueError(f"{name} is {value}: drafter {drafter!r} has no such option")
-    return cast("AnyConfiguration", replace(made, **options))
+    changed: AnyConfiguration = replace(made, **options)
+    return changed

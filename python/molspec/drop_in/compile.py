@@ -14,12 +14,8 @@ from molspec.drop_in.proving import prove
 from molspec.drop_in.recording import in_float64, widened
 from molspec.drop_in.stacks import PositionsError, Weights
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
+from molspec.engine.torch import generation
 from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face, unwrapped
-from molspec.engine.torch.generation import (
-    generation_settings,
-    longest_sequence,
-    warn_of_processors,
-)
 from molspec.engine.torch.module import EncoderDecoder
 from molspec.engine.torch.probing import check_decoder
 from molspec.model.foreign import check_own
@@ -111,7 +107,7 @@ def compile(  # noqa: A001
     spec_options: dict[str, Any] = {}
     if encode is None and is_hugging_face(module):
         config: Any = module.config
-        warn_of_processors(generation_settings(module), "molspec.compile", 2)
+        generation.warn_of_processors(generation.generation_settings(module), "molspec.compile", 2)
         encode, decode = _hugging_face(module)
         max_positions = _longest(module) or max_positions
         pad_id = config.pad_token_id
@@ -210,5 +206,5 @@ def _hugging_face(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[...,
 
 def _longest(model: Any) -> int | None:
     """Positions of a model of transformers, if its config has them."""
-    found = longest_sequence(model) or getattr(model.config, "n_positions", None)
+    found = generation.longest_sequence(model) or getattr(model.config, "n_positions", None)
     return None if found is None else min(found, MOST_POSITIONS)

@@ -20,14 +20,8 @@ from molspec.common.fields import check_count
 from molspec.decoding import Scheduler, Source, Statistics, source_request
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
 from molspec.drafting.options import PathsDraft
-from molspec.drop_in.token_ids import (
-    SpecialIds,
-    check_map,
-    check_sources,
-    copied,
-    read_prefixes,
-    read_sources,
-)
+from molspec.drop_in import token_ids
+from molspec.drop_in.token_ids import SpecialIds, copied
 from molspec.engine.devices import Engine
 from molspec.engine.ensemble import EnsembleEngine
 from molspec.engine.session import Session
@@ -145,8 +139,8 @@ def decode(
     config = DecodeConfig(how, identity, canonical_queries=False, max_length=max_length)
     drafts = not isinstance(config.drafter, NoDraft)
     special_ids = SpecialIds(pad_id, bos_id, eos_id)
-    sequences = read_sources(source_ids, special_ids.pad_id)
-    prefixes = read_prefixes(target_prefix, special_ids, len(sequences))
+    sequences = token_ids.read_sources(source_ids, special_ids.pad_id)
+    prefixes = token_ids.read_prefixes(target_prefix, special_ids, len(sequences))
     device = source_ids.device if isinstance(source_ids, Tensor) else torch.device("cpu")
     with ExitStack() as evaluation:
 
@@ -157,7 +151,7 @@ def decode(
             return _open(model, special_ids, how.batch_size, device, sequences, max_length)
 
         session, vocab_size, batch_size = opened(model, sequences, max_length)
-        check_map(source_to_target, vocab_size)
+        token_ids.check_map(source_to_target, vocab_size)
         copies = [
             copied(index, sequence, special_ids, vocab_size, source_to_target) if drafts else []
             for index, sequence in enumerate(sequences)
@@ -213,14 +207,14 @@ def _open(
     """
     if isinstance(model, Engine):
         spec = model.spec
-        check_sources(sequences, max_length, _longest(model), spec.source_vocab_size)
+        token_ids.check_sources(sequences, max_length, _longest(model), spec.source_vocab_size)
         return model.session(batch_size), spec.target_vocab_size, batch_size
     if is_hugging_face(model):
         from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
         warn_of_ids(model, vars(special_ids), "molspec.decode", 4)
-        check_sources(sequences, max_length, _longest(model), session.source_vocab_size)
+        token_ids.check_sources(sequences, max_length, _longest(model), session.source_vocab_size)
         if sequences:
             session.check(min(sequences, key=len))
         return session, session.vocab_size, batch_size

@@ -13,19 +13,11 @@ from molspec.common.fields import check_count
 from molspec.common.task import Task
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
+from molspec.prediction import results
 from molspec.prediction.config import AnyOptions, DecodeConfig
 from molspec.prediction.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
 from molspec.prediction.queries import QueryReader
-from molspec.prediction.results import (
-    ALL_DROPPED,
-    Prediction,
-    Result,
-    count_duplicates,
-    is_unchanged,
-    merge_duplicates,
-    new_elements,
-    note_on,
-)
+from molspec.prediction.results import Prediction, Result
 from molspec.prediction.strategy import forced_spec
 from molspec.text import rooted_spellings
 
@@ -169,9 +161,9 @@ def _answered(query: str, model: DecodableModel, work: _Predicting) -> decoding.
                 continue
             except StopIteration as end:
                 predictions = end.value
-                error = None if predictions else ALL_DROPPED
+                error = None if predictions else results.ALL_DROPPED
         statistics = decoding.QueryStatistics.of(spent, perf_counter() - began)
-        return Result(query, predictions, error, statistics, model.task, note_on(query))
+        return Result(query, predictions, error, statistics, model.task, results.note_on(query))
 
 
 def _failed(query: str, model: DecodableModel, error: Exception) -> Result:
@@ -231,18 +223,18 @@ def _listed(
 ) -> tuple[Prediction, ...]:
     """The answers of all lists, without dropped ones."""
     if options.merge_duplicates and options.samples is not None:
-        predictions = count_duplicates(lists[0])
+        predictions = results.count_duplicates(lists[0])
     elif options.merge_duplicates or options.augmentations > 1:
-        predictions = merge_duplicates(lists)
+        predictions = results.merge_duplicates(lists)
     else:
         (predictions,) = map(tuple, lists)
     if options.drop_invalid:
         predictions = tuple(each for each in predictions if each.is_valid)
     if options.drop_unchanged:
-        predictions = tuple(each for each in predictions if not is_unchanged(each, query))
+        predictions = tuple(each for each in predictions if not results.is_unchanged(each, query))
     if options.drop_impossible:
         predictions = tuple(
-            each for each in predictions if not new_elements(query, each.smiles, task)
+            each for each in predictions if not results.new_elements(query, each.smiles, task)
         )
     return predictions
 

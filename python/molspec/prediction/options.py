@@ -14,16 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from molspec.common.console import quoted
 from molspec.common.fields import check_fields, described, differing, http_setting, setting
-from molspec.drafting.options import (
-    DRAFTERS,
-    AnyConfiguration,
-    AnyDrafter,
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-    WindowDrafts,
-    resolve,
-)
+from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, resolve
+from molspec.drafting.options import DRAFTERS, AnyConfiguration, AnyDrafter
 
 BeamKind = Literal["exact", "standard", "sbs"]
 Verification = Literal["strict", "relaxed", "rejection"]

@@ -15,9 +15,10 @@ from molspec.common.fields import hints
 from molspec.common.task import Task, reaction_smiles
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.prediction.options import PredictOptions
-from molspec.text import canonicalise, elements, extension_of, plain_smiles, quiet
+from molspec.text import canonicalise, plain_smiles, quiet
 from molspec.text.drawing import drawing
 from molspec.text.molecules import but_for_stereo
+from molspec.text.tokens import elements, extension_of
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"

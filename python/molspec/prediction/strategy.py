@@ -3,17 +3,9 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from molspec import _native
+from molspec import _native, drafting
 from molspec.decoding import Drafter
-from molspec.drafting import (
-    AnyConfiguration,
-    DraftContext,
-    Drafting,
-    LookAhead,
-    NoDraft,
-    TreeDraft,
-    native_options,
-)
+from molspec.drafting import AnyConfiguration, DraftContext, Drafting, LookAhead, NoDraft, TreeDraft
 from molspec.engine import ops
 from molspec.prediction.options import OPTION_NAMES, PredictOptions
 
@@ -61,7 +53,7 @@ class SearchPlan(NamedTuple):
         return replace(context, width=self.width, query_count=batch_size).build(self.external)
 
 
-def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length: int) -> SearchPlan:
+def search_plan(options: PredictOptions, drafter: AnyConfiguration, max_length: int) -> SearchPlan:
     """Plan the search of a query with this drafter."""
     common = {**_settings(options), "max_length": max_length}
     if options.search in ("exact", "standard", "sbs"):
@@ -71,9 +63,9 @@ def search_plan(options: PredictOptions, drafting: AnyConfiguration, max_length:
             "length_penalty": options.length_penalty,
         }
     if options.search in ("exact", "standard"):
-        return _beam(options, drafting, common)
-    common["drafter"] = native_options(drafting)
-    external = None if isinstance(drafting, Drafting) else drafting
+        return _beam(options, drafter, common)
+    common["drafter"] = drafting.native_options(drafter)
+    external = None if isinstance(drafter, Drafting) else drafter
     if options.search == "sbs":
         spec = _native.SpeculativeBeamSpec(nucleus=_NUCLEUS, **common)
         return SearchPlan(spec, external)
@@ -103,13 +95,11 @@ def _settings(options: PredictOptions) -> dict[str, Any]:
     }
 
 
-def _beam(
-    options: PredictOptions, drafting: AnyConfiguration, common: dict[str, Any]
-) -> SearchPlan:
+def _beam(options: PredictOptions, drafter: AnyConfiguration, common: dict[str, Any]) -> SearchPlan:
     """A beam with its lookahead, and its external drafter, if any."""
     external = None
-    if not isinstance(drafting, NoDraft):
-        ahead = drafting
+    if not isinstance(drafter, NoDraft):
+        ahead = drafter
         if not isinstance(ahead, LookAhead):
             ahead = replace(lookahead(options.width, options.node_budget), drafter=ahead)
         external = ahead.drafter

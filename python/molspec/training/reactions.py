@@ -10,14 +10,8 @@ from pathlib import Path
 
 from molspec.common import tables
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
-from molspec.text import plain_smiles, reaction_sides
-from molspec.text.reactions import (
-    MAP_NUMBER,
-    PEEKED_ROWS,
-    column_of_reactions,
-    reaction_of,
-    reagents_column,
-)
+from molspec.text import plain_smiles, reaction_sides, reactions
+from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reagents_column
 from molspec.text.rxn import read_rxn
 from molspec.text.smiles import with_dots
 from molspec.training.rooting import Molecule, UnfitReactionError
@@ -165,7 +159,7 @@ def _reaction(
 ) -> str:
     """The reaction SMILES of a row, "" if it has none."""
     if column is not None and column < len(cells) and cells[column]:
-        return reaction_of(cells[column])
+        return reactions.reaction_of(cells[column])
     for found in sides:
         if max(found[0][0], found[2][0]) < len(cells):
             parts = ((plain_smiles(tables.cell_at(cells, at)) for at in side) for side in found)

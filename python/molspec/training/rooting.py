@@ -15,14 +15,9 @@ from random import Random
 
 from rdkit import Chem
 
-from molspec.text import (
-    has_dative_bond,
-    is_one_word,
-    quiet,
-    read_smiles,
-    write_smiles,
-    written_order,
-)
+from molspec.text.molecules import read_smiles, write_smiles, written_order
+from molspec.text.smiles import is_one_word, quiet
+from molspec.text.tokens import has_dative_bond
 
 
 class UnfitReactionError(ValueError):

@@ -16,15 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from molspec._native import (
-    NON_FINITE,
-    STATES,
-    Decoded,
-    GuessModel,
-    Hypothesis,
-    SearchSpec,
-    SearchStatistics,
-)
+from molspec import _native
+from molspec._native import Decoded, GuessModel, Hypothesis, SearchSpec
 from molspec.engine.cuda.caches import MOST_ROWS, Caches
 from molspec.engine.session import Source, Strategy
 
@@ -33,7 +26,7 @@ from molspec.engine.session import Source, Strategy
 ROUNDS_AHEAD = 2
 
 #: States of a row of answers.
-LIVE, NO_NUMBERS_STATE = STATES["live"], STATES["no_numbers"]
+LIVE, NO_NUMBERS_STATE = _native.STATES["live"], _native.STATES["no_numbers"]
 _COUNTS = ("steps", "nodes", "drafted_tokens", "accepted_tokens", "emitted_tokens")
 
 
@@ -203,9 +196,9 @@ class GraphExecutor(ABC, Generic[SpecT]):
 
     def _decoded(self, row: int, answer: np.void) -> Decoded:
         head = answer["head"]
-        statistics = SearchStatistics(**{name: int(head[name]) for name in _COUNTS})
+        statistics = _native.SearchStatistics(**{name: int(head[name]) for name in _COUNTS})
         if head["state"] == NO_NUMBERS_STATE:
-            return Decoded(row=row, hypotheses=[], statistics=statistics, error=NON_FINITE)
+            return Decoded(row=row, hypotheses=[], statistics=statistics, error=_native.NON_FINITE)
         return Decoded(row=row, hypotheses=self._hypotheses(answer), statistics=statistics)
 
     @abstractmethod

@@ -8,20 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from molspec._native import (
-    LAYOUTS,
-    LIMITS,
-    GuessModel,
-    Hypothesis,
-    NoDraftOptions,
-    SequenceSpec,
-    TreeOptions,
-)
+from molspec import _native
+from molspec._native import GuessModel, Hypothesis, SequenceSpec, TreeOptions
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import LIVE, GraphExecutor
 from molspec.engine.packing import BLOCK_POSITIONS
 
-_HEAD = LAYOUTS["GreedyAnswer"]
+_HEAD = _native.LAYOUTS["GreedyAnswer"]
 
 
 @dataclass(frozen=True)
@@ -69,10 +62,10 @@ class GreedyExecutor(GraphExecutor[SequenceSpec]):
         """
         tree = spec.drafter if isinstance(spec.drafter, TreeOptions) else None
         if tree is not None:
-            guesses = 0 < guess.ngram_alphabet <= LIMITS["ngram_symbols"]
-            if not guesses or tree.node_budget > LIMITS["tree_nodes"]:
+            guesses = 0 < guess.ngram_alphabet <= _native.LIMITS["ngram_symbols"]
+            if not guesses or tree.node_budget > _native.LIMITS["tree_nodes"]:
                 return None
-        elif not isinstance(spec.drafter, NoDraftOptions):
+        elif not isinstance(spec.drafter, _native.NoDraftOptions):
             return None
         capacity, special_ids = -(-spec.max_length // 2) * 2, (guess.bos, guess.eos)
         sizes = GreedySizes(capacity, special_ids, tree, None if tree is None else guess)
@@ -133,7 +126,7 @@ class DeviceGuess:
     def __init__(self, caches: Caches, model: GuessModel, tree: TreeOptions) -> None:
         self._caches, self._model, self.tree = caches, model, tree
         text, state = model.row_limits(caches.spec.max_positions)
-        states = tree.node_budget + LIMITS["tree_states"]
+        states = tree.node_budget + _native.LIMITS["tree_states"]
         rows, device = caches.query_count, caches.device
         tables = caches.outbox.send(_bytes(model.tables_row()))
         self._texts = torch.zeros(rows, text, dtype=torch.uint8, device=device)
