@@ -4,11 +4,10 @@ Flags of the command line, the body of a request and the page of options are mad
 """
 
 import math
-import operator
 from collections.abc import Hashable, Mapping, Sized
 from dataclasses import Field, field, fields
 from functools import lru_cache, partial
-from numbers import Real
+from numbers import Integral, Real
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -122,15 +121,12 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
 
     Raises ValueError, naming the option, unless it is from `least` to `most`.
     """
-    try:
-        count = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        count = least - 1
-    if count < least:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or value < least:
         raise ValueError(f"{name} is {quoted(value)}: expected a whole number of at least {least}")
-    if most is not None and count > most:
-        raise ValueError(f"{name} is {count}: expected at most {most}")
-    return count
+    if most is not None and value > most:
+        raise ValueError(f"{name} is {value}: expected at most {most}")
+    return int(value)
 
 
 def check_one_each(name: str, items: Sized, others: Sized, of: str = "query") -> None:
