@@ -190,7 +190,7 @@ def test_what_chemists_paste_is_read(page: Any) -> None:
     page.locator(".query code", has_text=acid).wait_for()
     page.fill("#smiles", "[2H]C([2H])([2H])Oc1ccccc1")
     page.click("button.main")
-    page.locator("#smiles-error", has_text="deuterium_as_hydrogen").wait_for()
+    page.locator("#smiles-error", has_text="“Read deuterium as hydrogen if").wait_for()
     page.click("#ask-hydrogen")
     page.get_by_text("with hydrogen for deuterium").wait_for()
     page.go_back()

@@ -3,7 +3,7 @@
 import { copy, h, image, percent } from "./dom.js";
 import { drawn } from "./draw.js";
 import { offer } from "./routes.js";
-import { models } from "./server.js";
+import { labelled, models } from "./server.js";
 import { steerBy } from "./steer.js";
 import { changed, chosenOf, partsOf, remember, root, targetOf } from "./work.js";
 
@@ -31,7 +31,7 @@ export function stepView(step, numbers, predictNext) {
     { class: "step", "aria-labelledby": step.id },
     h("h3", { id: step.id, tabindex: -1, "data-name": step.id }, number ? `Step ${number}: ` : null, what, h("small", {}, ` as ${step.model} predicts`)),
     canSteer && step !== root() ? h("button", { type: "button", class: "steer", "data-name": `buy ${step.id}`, click: () => steerBy("buy", step.smiles) }, "Buy this instead: plan again") : null,
-    step.error ? h("p", { class: "error", role: "alert" }, step.error) : null,
+    step.error ? h("p", { class: "error", role: "alert" }, labelled(step.error, "v1/predict")) : null,
     step.note && step !== root() ? h("p", { class: "note" }, step.note) : null,
     queried,
     step.answers || step.error

@@ -12,7 +12,7 @@ import { endSearch, plan } from "./plan.js";
 import { routeCard } from "./routes.js";
 import { opened, save } from "./save.js";
 import { overview } from "./scheme.js";
-import { call, loadModels, modelOf, models, Refused, server } from "./server.js";
+import { call, labelled, loadModels, modelOf, models, Refused, server } from "./server.js";
 import { drawBonds } from "./steer.js";
 import { goWith, keep, newAnswer, newStep, onChange, partsOf, reactions, read, remember, restore, root, takeBack, targetOf, work } from "./work.js";
 
@@ -32,7 +32,7 @@ async function ask(step) {
     if (!(error instanceof Refused)) throw error;
     step.error = error.message;
   }
-  say(step.error || `${step.answers.length} answers for ${step.smiles}`);
+  say(labelled(step.error, "v1/predict") || `${step.answers.length} answers for ${step.smiles}`);
   show();
   await allDrawn(); // drawings are high
   $(step.id)?.scrollIntoView({ behavior: "smooth" });
@@ -252,7 +252,7 @@ function refuse(step) {
   takeBack();
   begin();
   $("form").classList.remove("folded");
-  $("smiles-error").textContent = step.error;
+  $("smiles-error").textContent = labelled(step.error, "v1/predict");
   $("ask-product").hidden = step.forward || !step.smiles.includes(".") || !modelOf("product");
   $("ask-hydrogen").hidden = !step.error.includes("deuterium_as_hydrogen");
   ($("ask-product").hidden ? $("smiles") : $("ask-product")).focus();

@@ -27,6 +27,7 @@ export async function request(path, body, signal) {
 
 /** The label of a field of the page, by its name in requests; "" if it has none. */
 function labelOf(name, path) {
+  if (name === "deuterium_as_hydrogen") return $("deuterium").labels[0].textContent.trim();
   if (path !== "v1/plan") return { n_best: "Answers", queries: "SMILES", text: "SMILES", smiles: "SMILES" }[name] ?? "";
   const [label] = document.querySelector(`[data-plan="${CSS.escape(name)}"]`)?.labels ?? [];
   return label ? [...label.childNodes].filter((each) => each.nodeType === Node.TEXT_NODE).map((each) => each.data).join("").trim() : name === "smiles" ? "SMILES" : "";
@@ -34,7 +35,9 @@ function labelOf(name, path) {
 
 /** A server's message with the page's labels in place of the names of fields. */
 export const labelled = (message, path = "v1/plan") =>
-  message.replace(/(^|: )([a-z_]+)(?= (?:is|has)\b)/g, (whole, before, name) => (labelOf(name, path) ? `${before}“${labelOf(name, path)}”` : whole));
+  message
+    .replace(/(^|: )([a-z_]+)(?= (?:is|has)\b)/g, (whole, before, name) => (labelOf(name, path) ? `${before}“${labelOf(name, path)}”` : whole))
+    .replace(/\b([a-z_]+) \(--[a-z-]+\)/g, (whole, name) => (labelOf(name, path) ? `“${labelOf(name, path)}”` : whole)); // with the flag
 
 /** What is wrong with a field, beginning with the field. */
 function wrong({ msg, loc = [] }, path) {
