@@ -172,6 +172,11 @@ def _print_outcome(outcome: Outcome) -> None:
     print_out(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
     print_out(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
     print_out(f"the model is {outcome.model}")
+    if best.top_1 == 0.0:
+        print_err(
+            f"hint: no answer was right after {outcome.token_count:,} tokens: a new model needs "
+            "some 200 steps to write SMILES at all, and tens of millions of tokens to be of use"
+        )
 
 
 @command
