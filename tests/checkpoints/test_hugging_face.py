@@ -227,10 +227,9 @@ def test_unsupported_generation_settings_cause_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(folder)
-    settings.write_text('{"no_repeat_ngram_size": 3}')
-    with pytest.warns(
-        UserWarning, match="sets no_repeat_ngram_size: molspec ranks by the model"
-    ) as found:
+    settings.write_text('{"no_repeat_ngram_size": 3, "num_beams": 5, "max_length": 9}')
+    told = "sets no_repeat_ngram_size, num_beams, max_length: molspec ranks by the model"
+    with pytest.warns(UserWarning, match=told) as found:
         load(folder)
     assert found[0].filename == __file__
 

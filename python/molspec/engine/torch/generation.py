@@ -4,21 +4,21 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+_EMPTY: tuple[object, ...] = (None, [], {})
 #: Settings by which `generate` changes distributions, and the values that switch them off.
 _PROCESSORS: dict[str, tuple[object, ...]] = {
-    "forced_bos_token_id": (None,),
-    "forced_decoder_ids": (None, []),
-    "bad_words_ids": (None, []),
-    "suppress_tokens": (None, []),
-    "begin_suppress_tokens": (None, []),
-    "no_repeat_ngram_size": (None, 0),
-    "encoder_no_repeat_ngram_size": (None, 0),
-    "repetition_penalty": (None, 1.0),
-    "encoder_repetition_penalty": (None, 1.0),
-    "exponential_decay_length_penalty": (None,),
-    "sequence_bias": (None, {}, []),
-    "min_length": (None, 0),
-    "min_new_tokens": (None, 0),
+    **dict.fromkeys(("forced_bos_token_id", "exponential_decay_length_penalty"), (None,)),
+    **dict.fromkeys(("forced_decoder_ids", "bad_words_ids", "force_words_ids"), _EMPTY),
+    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens", "sequence_bias"), _EMPTY),
+    **dict.fromkeys(("watermarking_config", "stop_strings"), _EMPTY),
+    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"), (None, 0)),
+    **dict.fromkeys(("min_length", "min_new_tokens", "diversity_penalty"), (None, 0)),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), (None, 1)),
+}
+#: Those of its search, likewise; a length of 20 is the default of older transformers.
+_SEARCH: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(("num_beams", "num_return_sequences", "length_penalty"), (None, 1)),
+    **{"do_sample": (None, False), "max_length": (None, 20), "max_new_tokens": (None,)},
 }
 
 #: The settings that name the special ids of `decode`.
@@ -82,15 +82,18 @@ def with_generation(
     return merged
 
 
-def warn_of_processors(settings: Mapping[str, Any], who: str, depth: int) -> None:
-    """Warn if a generation config makes `generate` change the model's distributions.
+def warn_of_processors(
+    settings: Mapping[str, Any], who: str, depth: int, *, search: bool = True
+) -> None:
+    """Warn if a generation config makes `generate` change the model's distributions, or `search`.
 
     `who` does not apply that; there are `depth` calls between the warning and the caller of `who`.
     """
-    found = [name for name, off in _PROCESSORS.items() if settings.get(name) not in off]
+    known = {**_PROCESSORS, **(_SEARCH if search else {})}
+    found = [name for name, off in known.items() if settings.get(name) not in off]
     if found:
         warnings.warn(
             f"generation_config sets {', '.join(found)}: {who} ranks by the model's own "
-            "distributions and does not apply that",
+            "distributions, searches as its own options say, and does not apply that",
             stacklevel=depth + 1,
         )

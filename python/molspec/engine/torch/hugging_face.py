@@ -49,7 +49,7 @@ class HuggingFaceSession(RowsSession):
         # Newer versions of transformers name the argument `cache`, and warn of the older name.
         arguments = signature(model.forward).parameters
         self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
-        warn_of_processors(generation_settings(model), "molspec.decode", 5)
+        warn_of_processors(generation_settings(model), "molspec.decode", 5, search=False)
 
     @property
     def vocab_size(self) -> int:
