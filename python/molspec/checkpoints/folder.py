@@ -209,6 +209,7 @@ def check_destination(destination: Path, *, overwrite: bool = False) -> None:
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
+    own = checkpoint.fingerprint(with_drafters=False)
     config = {
         "format": "molspec",
         "format_version": VERSION,
@@ -217,7 +218,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         "spec": checkpoint.spec.to_json(),
         **({} if checkpoint.template is None else {"template": checkpoint.template}),
         **({"runs_in": dict(checkpoint.runs_in)} if checkpoint.runs_in else {}),
-        _FINGERPRINT: checkpoint.fingerprint(with_drafters=False),
+        _FINGERPRINT: own,
     }
     files.write_object(folder / _VOCABULARY, checkpoint.vocabulary.to_json())
     weights = {name: each.contiguous().clone() for name, each in checkpoint.weights.items()}
@@ -226,22 +227,14 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     if checkpoint.ngram is not None:
         (folder / _NGRAM).write_bytes(checkpoint.ngram)
     if checkpoint.heads is not None:
-        _write_heads(checkpoint, checkpoint.heads, folder / _HEADS)
+        about = {"spec": asdict(checkpoint.heads.spec), "model": own}
+        weights = {name: each.contiguous() for name, each in checkpoint.heads.weights.items()}
+        # One entry: the order of several would be random.
+        (folder / _HEADS).write_bytes(save(weights, {_HEADS_FORMAT: json.dumps(about)}))
     if checkpoint.spec_drafter is not None:
-        _write_spec_drafter(checkpoint, checkpoint.spec_drafter, folder / _SPEC)
+        drafter, nested = checkpoint.spec_drafter, folder / _SPEC
+        nested.mkdir()
+        _write_files(checkpoint.drafting(drafter), nested)
+        files.write_object(nested / _DRAFTER, {"k": drafter.k, "model": own})
     if checkpoint.card is not None:
         (folder / _CARD).write_text(checkpoint.card, encoding="utf-8")
-
-
-def _write_heads(checkpoint: Checkpoint, heads: HeadsWeights, file: Path) -> None:
-    about = {"spec": asdict(heads.spec), "model": checkpoint.fingerprint(with_drafters=False)}
-    weights = {name: weight.contiguous() for name, weight in heads.weights.items()}
-    # One entry: the order of several would be random.
-    file.write_bytes(save(weights, {_HEADS_FORMAT: json.dumps(about)}))
-
-
-def _write_spec_drafter(checkpoint: Checkpoint, drafter: SpecDrafterWeights, folder: Path) -> None:
-    folder.mkdir()
-    _write_files(checkpoint.drafting(drafter), folder)
-    own = checkpoint.fingerprint(with_drafters=False)
-    files.write_object(folder / _DRAFTER, {"k": drafter.k, "model": own})

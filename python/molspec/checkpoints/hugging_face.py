@@ -43,13 +43,8 @@ _KINDS: dict[str, dict[str, Any]] = {
     "marian": {"source_bos": False},
 }
 _NEEDED = (
-    "d_model",
-    "encoder_layers",
-    "decoder_layers",
-    "encoder_attention_heads",
-    "encoder_ffn_dim",
-    "max_position_embeddings",
-    "decoder_start_token_id",
+    *("d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
+    *("encoder_ffn_dim", "max_position_embeddings", "decoder_start_token_id"),
 )
 _NAMES: Rules = (
     (r"embedding_norm", "layernorm_embedding"),

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from molspec import __version__, files
 from molspec.commands import flags, jobs
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
     from molspec.planners.search import Planner
     from molspec.planners.stock import Stock
     from molspec.prediction.model import Model
-
-
-#: How `jobs.run` tells what became of targets.
-_TOLD: dict[str, Any] = {
-    "unit": "targets",
-    "outcome": lambda plan: plan.outcome,
-    "outcomes": OUTCOMES,
-}
 
 
 @dataclass(frozen=True)
@@ -134,7 +127,12 @@ def plan_command(
             **source.reading,
         )
         plans = partial(_plans, planner, count)
-        return jobs.run(results, queries, plans, loaded, count, output, opened, **_TOLD)
+        return jobs.run(
+            *(results, queries, plans, loaded, count, output, opened),
+            unit="targets",
+            outcome=attrgetter("outcome"),
+            outcomes=OUTCOMES,
+        )
 
 
 def _loaded(model: flags.ModelFlags, processes: int, task: Task) -> Model:

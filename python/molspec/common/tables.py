@@ -31,19 +31,8 @@ _MARKS = {
 }
 #: Columns of identifiers.
 NAME_COLUMNS = (
-    "id",
-    "name",
-    "identifier",
-    "title",
-    "compound_name",
-    "compound_id",
-    "compound",
-    "molecule_name",
-    "molecule_id",
-    "chembl_id",
-    "cid",
-    "catalog_id",
-    "cas",
+    *("id", "name", "identifier", "title", "compound_name", "compound_id", "compound"),
+    *("molecule_name", "molecule_id", "chembl_id", "cid", "catalog_id", "cas"),
 )
 #: Other kinds of files, by how they begin.
 _KINDS = {

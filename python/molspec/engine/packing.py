@@ -59,19 +59,9 @@ def round_up(size: int, multiple: int) -> int:
     return (size + multiple - 1) // multiple * multiple
 
 
-def relative_stride(max_positions: int) -> int:
-    """Columns of a head's biases by distance: a kernel reads 16 positions of them at once."""
-    return round_up(2 * max_positions + 16, 16)
-
-
 def inner_step(dtype: torch.dtype) -> int:
     """Inner positions that are interleaved in a panel: those that a kernel multiplies at once."""
     return {torch.float32: 1, torch.int8: 4}.get(dtype, 2)
-
-
-def inner_multiple(dtype: torch.dtype) -> int:
-    """The multiple to which a linear layer's inner size is padded."""
-    return max(2, inner_step(dtype))
 
 
 def pack(spec: ModelSpec, weights: Mapping[str, Tensor], dtype: torch.dtype) -> PackedModel:
@@ -179,7 +169,8 @@ class _Packer:
         length = self._spec.max_positions
         table = self._weights[f"{owner}.relative_bias"]
         biases = relative_biases(table, self._spec, stack, length)
-        self._add(F.pad(biases.float(), (0, relative_stride(length) - biases.shape[1])))
+        columns = round_up(2 * length + 16, 16)  # by distance: a kernel reads 16 at once
+        self._add(F.pad(biases.float(), (0, columns - biases.shape[1])))
 
     def _attention(self, name: str, *projections: Sequence[str]) -> None:
         for parts in projections:
@@ -228,7 +219,8 @@ class _Packer:
     def _linear(self, shape: Sequence[int], made: _Made, after_relu: bool = False) -> None:
         """A layer whose weight [out, in] and bias [out] `made` returns."""
         columns = round_up(shape[0], PANEL_COLUMNS)
-        inner = round_up(shape[1], inner_multiple(self._dtype))
+        step = inner_step(self._dtype)
+        inner = round_up(shape[1], max(2, step))
         int8 = self._dtype == torch.int8
         sizes = [columns * inner * self._dtype.itemsize, 4 * columns]  # matrix and bias
         if int8:
@@ -236,7 +228,6 @@ class _Packer:
 
         def write(panels: Tensor, biases: Tensor, *quantised: Tensor) -> None:
             weight, bias = made()
-            step = inner_step(self._dtype)
             panels = panels.view(torch.int32).view(-1, inner // step, PANEL_COLUMNS)
             biases.view(torch.float32)[: shape[0]] = bias
             for begin in range(0, columns, _ROWS_AT_ONCE):

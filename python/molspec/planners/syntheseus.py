@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import getfullargspec
 from math import exp
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,11 +66,8 @@ class _Reaction(SingleProductReaction):
         """Equal to a reaction of Syntheseus: a dataclass compares only objects of its own class."""
         if not isinstance(other, SingleProductReaction):
             return NotImplemented
-        return (self.reactants, self.products, self.identifier) == (
-            other.reactants,
-            other.products,
-            other.identifier,
-        )
+        compared = attrgetter("reactants", "products", "identifier")
+        return bool(compared(self) == compared(other))
 
     __hash__ = SingleProductReaction.__hash__
 

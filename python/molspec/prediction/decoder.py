@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from time import perf_counter
 from typing import Protocol
 
@@ -192,7 +193,8 @@ def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Pred
     while True:
         lists += yield sources, strategies.of(config, factor)
         predictions = _listed(lists, query, options, model.task)
-        if _is_unsure(predictions, options.augment_below):
+        below = options.augment_below
+        if below is not None and (not predictions or predictions[0].probability < below):
             # RDKit needs a millisecond for all spellings, so a confident query skips them.
             every = every or _spelt(query, config, model.reader, options.augmentations)
             if len(lists) < len(every):
@@ -211,11 +213,6 @@ def _spelt(
     if prefix is None:
         return reader.views(query, canonical, count)
     return reader.prefixed(query, canonical, count, prefix, config.max_length)
-
-
-def _is_unsure(predictions: Sequence[Prediction], below: float | None) -> bool:
-    """Whether the next spelling is to be decoded."""
-    return below is not None and (not predictions or predictions[0].probability < below)
 
 
 def _listed(
@@ -268,7 +265,7 @@ def _score(
     if not found:
         pair = reader.pair(query, molecule or target, bool(config.canonical_queries))
         (found,) = yield [pair], strategies.forced(config)
-    return (max(found, key=_log_prob),)
+    return (max(found, key=attrgetter("log_prob")),)
 
 
 def _rooted(
@@ -300,7 +297,3 @@ def _rooted(
             return tuple(every)
         likeliest = sorted(every, key=lambda each: -sum((each.token_log_probs or ())[:-1]))
         begun = {f"{each.smiles}.": rest[each.smiles] for each in likeliest[:_CONTINUED]}
-
-
-def _log_prob(prediction: Prediction) -> float:
-    return prediction.log_prob

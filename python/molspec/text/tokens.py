@@ -99,12 +99,8 @@ def extension_of(text: str) -> str:
     smiles, bar, more = text.partition("|")
     inside, end, _ = more.partition("|")
     extension = bar + "".join(inside.split()) + end
-    if (
-        not bar
-        or not smiles[-1:].isspace()
-        or ">" in smiles
-        or len(plain_smiles(smiles).split()) != 1
-    ):
+    is_behind = bar and smiles[-1:].isspace() and ">" not in smiles
+    if not is_behind or len(plain_smiles(smiles).split()) != 1:
         return ""
     return f" {extension}" if _GROUP.search(_NESTED.sub("", extension)) else ""
 
