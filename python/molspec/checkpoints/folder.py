@@ -133,11 +133,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path.name} has no spec")
     if unknown := config.keys() - _KNOWN:
         raise CheckpointError(f"{path.name} has unknown values: {', '.join(sorted(unknown))}")
-    for name in _FLAGS:
-        if not isinstance(config.get(name, False), bool):
-            raise CheckpointError(
-                f"{path.name} says {name} {config[name]!r}: expected true or false"
-            )
+    for key in _FLAGS:
+        if not isinstance(config.get(key, False), bool):
+            raise CheckpointError(f"{path.name} says {key} {config[key]!r}: expected true or false")
     runs_in = config.get("runs_in", {})
     if not isinstance(runs_in, dict) or not all(isinstance(each, str) for each in runs_in.values()):
         raise CheckpointError(

@@ -181,13 +181,11 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
         return first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
     if table is not None:
         return table.clone()
-    length = config["max_position_embeddings"]
-    if not 1 <= length <= MOST_POSITIONS:
-        raise CheckpointError(
-            f"max_position_embeddings is {length}: expected 1 to {MOST_POSITIONS}"
-        )
+    count = config["max_position_embeddings"]
+    if not 1 <= count <= MOST_POSITIONS:
+        raise CheckpointError(f"max_position_embeddings is {count}: expected 1 to {MOST_POSITIONS}")
     embedding = matrix(state, "model.encoder.embed_tokens.weight", "model.shared.weight")
-    return _half_and_half(length, embedding.shape[1])
+    return _half_and_half(count, embedding.shape[1])
 
 
 def _half_and_half(length: int, d_model: int) -> Tensor:

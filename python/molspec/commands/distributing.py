@@ -47,18 +47,14 @@ def predict_parquet_command(
     see the paths.
     """
     options = options if raw else options.distinct()
-    distributed, loaded, how, began = _begin(
-        "predict-parquet", source, output, workers, block_rows, model
-    )
-    table = distributed.read(source)
-    column, added = queries.get("column"), distributed.columns()
-    distributed.check(table.schema().names, column, loaded.task, added)
+    ray, loaded, how, began = _begin("predict-parquet", source, output, workers, block_rows, model)
+    table = ray.read(source)
+    column, added = queries.get("column"), ray.columns()
+    ray.check(table.schema().names, column, loaded.task, added)
     loaded.decode_config(options)
     given = (str(source), loaded.identity.weights, model.device, how["dtype"], queries, options)
-    answered = partial(
-        distributed.predict, table, model.model_name, options=options, **how, **queries
-    )
-    return _written(distributed, output, repr(given), answered, began)
+    answered = partial(ray.predict, table, model.model_name, options=options, **how, **queries)
+    return _written(ray, output, repr(given), answered, began)
 
 
 @command
@@ -82,20 +78,18 @@ def plan_parquet_command(
         from molspec.planners.search import planner_of
     from molspec.planners.stock import read_stock
 
-    distributed, loaded, how, began = _begin(
-        "plan-parquet", source, output, workers, block_rows, model
-    )
+    ray, loaded, how, began = _begin("plan-parquet", source, output, workers, block_rows, model)
     for_sale = read_stock(**stock.arguments())
     forward = None if search.check is None else _on_cpu(replace(model, model_name=search.check))[0]
     planner_of(loaded, for_sale, limits, search.n_best, search.algorithm, forward)
-    table = distributed.read(source)
-    column, added = queries.get("column"), distributed.plan_columns()
-    distributed.check(table.schema().names, column, "retro", added)
+    table = ray.read(source)
+    column, added = queries.get("column"), ray.plan_columns()
+    ray.check(table.schema().names, column, "retro", added)
     identities = [each and each.identity.weights for each in (loaded, forward)]
     given = (str(source), identities, model.device, how["dtype"], queries, limits, search, stock)
     asked = {"limits": limits, "stock": stock.arguments(), **asdict(search), **queries}
-    answered = partial(distributed.plan, table, model.model_name, **asked, **how)
-    return _written(distributed, output, repr(given), answered, began)
+    answered = partial(ray.plan, table, model.model_name, **asked, **how)
+    return _written(ray, output, repr(given), answered, began)
 
 
 def _begin(
@@ -106,11 +100,11 @@ def _begin(
         raise UsageError(f"{output} is there already: take another folder")
     if not source.exists():
         raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
-    distributed = _ray(name, workers * model.threads)
+    ray = _ray(name, workers * model.threads)
     began = perf_counter()
     loaded, dtype = _on_cpu(model)
     how = {"device": model.device, "dtype": dtype, "threads": model.threads}
-    return distributed, loaded, {**how, "workers": workers, "block_rows": block_rows}, began
+    return ray, loaded, {**how, "workers": workers, "block_rows": block_rows}, began
 
 
 def _on_cpu(flags: ModelFlags) -> tuple[Model, str | None]:
@@ -125,7 +119,7 @@ def _on_cpu(flags: ModelFlags) -> tuple[Model, str | None]:
 
 
 def _written(
-    distributed: Any, output: Path, settings: str, answered: Callable[[], Any], began: float
+    ray: Any, output: Path, settings: str, answered: Callable[[], Any], began: float
 ) -> int:
     """Write the rows, unless they are; count them. Returns the status: 1 if a row failed."""
     unfinished = output.with_name(output.name + ".unfinished")
@@ -134,12 +128,11 @@ def _written(
             answered().write_parquet(str(unfinished), mode="append")
             unfinished.rename(output)
     (output / _MARK).unlink()
-    count, failed = distributed.count(output)
+    count, failed = ray.count(output)
     why = f'; each has its "error" in {output}' if failed else ""
     seconds = perf_counter() - began
-    print_err(
-        f"{count - failed} of {count} rows answered, {failed} failed, in {seconds:.1f} s{why}"
-    )
+    rows = f"{count - failed} of {count} rows answered"
+    print_err(f"{rows}, {failed} failed, in {seconds:.1f} s{why}")
     return 1 if failed else 0
 
 

@@ -163,8 +163,6 @@ def _try(checkpoint: Checkpoint, name: str, sources: list[str]) -> None:
     model = Model(checkpoint)
     for drafter in ("none", "tree", name):
         nodes = None if drafter == "none" else _TRIED_NODES
-        results = model.predict(
-            sources, drafter=drafter, canonical_queries=False, node_budget=nodes
-        )
-        sums = results.statistics
+        found = model.predict(sources, drafter=drafter, canonical_queries=False, node_budget=nodes)
+        sums = found.statistics
         print_out(f"{drafter}: {sums.query_calls / max(sums.queries, 1):.2f} decoder calls a query")

@@ -193,11 +193,9 @@ def check_same(
 
     holds: a phrase that names the file; remedy: how to start again.
     """
-    for name, value in settings.items():
-        if stored.get(name) != value:
-            raise ValueError(
-                f"{name} is {value!r}, but {holds} with {stored.get(name)!r}: {remedy}"
-            )
+    for key, value in settings.items():
+        if stored.get(key) != value:
+            raise ValueError(f"{key} is {value!r}, but {holds} with {stored.get(key)!r}: {remedy}")
 
 
 def check_file(path: Path) -> None:

@@ -45,11 +45,9 @@ class HostExecutor:
     An external drafter is called once a round for all of its queries.
     """
 
-    def __init__(
-        self, session: Session, guess: GuessModel, row_count: int, watch: Stopwatch
-    ) -> None:
+    def __init__(self, session: Session, guess: GuessModel, rows: int, watch: Stopwatch) -> None:
         self._session = session
-        self._batch, self._guess = Batch(row_count, guess), guess
+        self._batch, self._guess = Batch(rows, guess), guess
         #: For rows with an external drafter: the drafter, and the query's number there.
         self._drafters: dict[int, tuple[Drafter, int]] = {}
         self._watch = watch

@@ -73,13 +73,11 @@ def read_prefixes(target_prefix: Any, special_ids: SpecialIds, count: int) -> li
         prefixes = [_ids("target_prefix", () if rows is None else rows)] * count
     if len(prefixes) != count:
         raise ValueError(f"target_prefix has {len(prefixes)} lists: expected {count}, one a source")
-    for prefix in prefixes:
-        while prefix and prefix[-1] == special_ids.pad_id:
-            prefix.pop()
-        if prefix[:1] == [special_ids.bos_id]:
-            raise ValueError(
-                f"target_prefix begins with BOS {prefix[0]}: expected the ids after it"
-            )
+    for begin in prefixes:
+        while begin and begin[-1] == special_ids.pad_id:
+            begin.pop()
+        if begin[:1] == [special_ids.bos_id]:
+            raise ValueError(f"target_prefix begins with BOS {begin[0]}: expected the ids after it")
     return prefixes
 
 

@@ -62,10 +62,8 @@ def relative_biases(table: Tensor, spec: ModelSpec, stack: str, length: int) -> 
     directions, a decoder for the keys before the query.
     """
     distances = torch.arange(1 - length, length, device=table.device)
-    buckets = _buckets(
-        distances, spec.relative_buckets, spec.relative_max_distance, stack == "encoder"
-    )
-    return table[buckets].T
+    count, both_directions = spec.relative_buckets, stack == "encoder"
+    return table[_buckets(distances, count, spec.relative_max_distance, both_directions)].T
 
 
 def _buckets(distances: Tensor, count: int, max_distance: int, both_directions: bool) -> Tensor:

@@ -35,9 +35,8 @@ class Check:
 
     def __str__(self) -> str:
         """In words, with probabilities."""
-        shares = [
-            f"{100 * exp(each or 0.0):.1f} %" for each in (self.log_prob, self.answer_log_prob)
-        ]
+        log_probs = (self.log_prob, self.answer_log_prob)
+        shares = [f"{100 * exp(each or 0.0):.1f} %" for each in log_probs]
         among = " as one of the three likeliest," if self.answer else ""
         confirmed = "not confirmed" if self.log_prob is None else f"confirmed{among} {shares[0]}"
         rather = self.answer and f"first gives {self.answer} {shares[1]}"

@@ -91,10 +91,7 @@ def read_table(
             ".".join(filter(None, map(str.strip, parts)))
             if parts[1]
             else parts[0] + tokens.extension_of(query),
-            *(
-                reaction_part(tokens.plain_smiles(each.strip()), task, answer=True)
-                for each in answers
-            ),
+            *(reaction_part(tokens.plain_smiles(it.strip()), task, answer=True) for it in answers),
             *map(str.strip, rest),
         ]
 

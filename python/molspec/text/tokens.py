@@ -138,9 +138,7 @@ def refuse_unknown(tokens: Iterable[str]) -> NoReturn:
 
 def _quoted(text: str) -> str:
     """The text in quotes, safe to show anywhere: code points for what is not printable ASCII."""
-    shown = "".join(
-        each if " " <= each <= "~" else f"<U+{ord(each):04X}>" for each in text[:_SHOWN]
-    )
+    shown = "".join(it if " " <= it <= "~" else f"<U+{ord(it):04X}>" for it in text[:_SHOWN])
     return f"'{shown}{'...' * (len(text) > _SHOWN)}'"
 
 

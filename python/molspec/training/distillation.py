@@ -23,9 +23,8 @@ def _text(value: object) -> str | None:
     return value
 
 
-_ANSWERS: Kind[str | None] = Kind(
-    "answers", _text, _text, "take another output folder to begin anew"
-)
+_REMEDY = "take another output folder to begin anew"
+_ANSWERS: Kind[str | None] = Kind("answers", _text, _text, _REMEDY)
 _JOURNAL = "answers.jsonl"
 
 

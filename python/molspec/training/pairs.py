@@ -101,6 +101,5 @@ def _retro_pairs(reaction: Reaction, variant_count: int, random: Random) -> list
     product = reaction.products[0]
     numbers = {number for number in product.map_numbers if number}
     giving = [each for each in reaction.reactants if numbers.intersection(each.map_numbers)]
-    return rooting.product_to_reactants(
-        product, giving or reaction.reactants, variant_count, random
-    )
+    reactants = giving or reaction.reactants
+    return rooting.product_to_reactants(product, reactants, variant_count, random)

@@ -30,7 +30,8 @@ _SPECIAL_TOKENS = ("<PAD>", "<BOS>", "<EOS>")
 #: Rows that a process takes at a time, and maximum rows in progress.
 _PIECE, _AHEAD = 64, 4096
 #: The files to train on, to validate on and to exclude.
-_Groups: TypeAlias = Mapping[str, Sequence[str | Path]]
+_Files: TypeAlias = Sequence[str | Path]
+_Groups: TypeAlias = Mapping[str, _Files]
 
 
 def prepare(
@@ -193,9 +194,7 @@ def _done(
     raise ValueError(f"output is {output}: it exists already{others}: take another folder")
 
 
-def _products(
-    progress: Stages, files: Sequence[str | Path], options: PrepareOptions
-) -> frozenset[str]:
+def _products(progress: Stages, files: _Files, options: PrepareOptions) -> frozenset[str]:
     """Products of all reactions, whichever of the columns src and tgt is the product."""
     rows = {
         row: None
@@ -217,9 +216,7 @@ def _refuse(row: Row) -> NoReturn:
     )
 
 
-def _read(
-    files: Sequence[str | Path], options: PrepareOptions, *, needs_column: bool
-) -> Iterator[Row]:
+def _read(files: _Files, options: PrepareOptions, *, needs_column: bool) -> Iterator[Row]:
     """Rows of files; only those to train on must have the named column."""
     return chain.from_iterable(
         read_rows(Path(file), options.reaction_column, options.task, needs_column=needs_column)
@@ -280,7 +277,7 @@ def _counts(made: Sieve, tables: dict[str, EncodedPairs], task: Task) -> dict[st
     }
 
 
-def _why(split: str, made: Sieve, validation: Sequence[str | Path], options: PrepareOptions) -> str:
+def _why(split: str, made: Sieve, validation: _Files, options: PrepareOptions) -> str:
     """The reason why a split has no pair."""
     count = len(made.selected["train"])
     if split == "validation" and not validation and count:

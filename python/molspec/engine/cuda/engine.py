@@ -16,7 +16,7 @@ from molspec.model.copying import copied_between_processes
 from molspec.model.spec import ModelSpec
 
 #: kMostHeadVectors * kWarp of csrc/cuda/engine/attention.cuh.
-_WIDEST_HEAD = 128
+_WIDEST = 128
 
 
 @copied_between_processes
@@ -36,10 +36,8 @@ class CudaEngine:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        if spec.head_dim > _WIDEST_HEAD:
-            raise ValueError(
-                f"head_dim is {spec.head_dim}: expected at most {_WIDEST_HEAD} on CUDA"
-            )
+        if spec.head_dim > _WIDEST:
+            raise ValueError(f"head_dim is {spec.head_dim}: expected at most {_WIDEST} on CUDA")
         self.spec = spec
         self.dtype = dtype
         self.packed = pack(spec, weights, dtype)

@@ -18,8 +18,8 @@ COLUMNS = 16
 _INT8_EPS, _TF32_EPS = 2.0**-7, 2.0**-10
 #: Multiples of the spacing of 1.0: batches of other shapes may add in another order.
 _LAST_BITS = 16
-_NOTHING_KEPT = "keep nothing between calls (a cache)"
-ROWS = f"expected tensors [row, length, ...] (is batch_first set?); {_NOTHING_KEPT}"
+_KEEP_NONE = "keep nothing between calls (a cache)"
+ROWS = f"expected tensors [row, length, ...] (is batch_first set?); {_KEEP_NONE}"
 POLARITY = "padding masks are True at padding, as torch's key_padding_mask; is yours inverted?"
 
 
@@ -132,7 +132,7 @@ class Trial:
         except MODEL_ERRORS as error:
             raise ValueError(f"encode fails for a second source, {error}; {ROWS}") from error
         if not apart(changed, self.memories[0], 0.0):
-            raise ValueError(f"encode gives two sources of one length one memory: {_NOTHING_KEPT}")
+            raise ValueError(f"encode gives two sources of one length one memory: {_KEEP_NONE}")
 
     def _alone(self) -> Tensor:
         """Logits [2, column, vocab] with the short source; the second row begins otherwise.
@@ -147,9 +147,7 @@ class Trial:
         if memory.dim() > 2 and memory.is_floating_point():
             follows = self._moved(logits, logits_of(self.model, rows, memory.flip(-1)), bits=1)
             if not follows and (self._moved(logits[0], self.expected) or self._begins_by(memory)):
-                raise ValueError(
-                    f"decode does not read the memory that it is given: {_NOTHING_KEPT}"
-                )
+                raise ValueError(f"decode does not read the memory that it is given: {_KEEP_NONE}")
         self._check_history(logits, ids)
         return logits
 
@@ -287,7 +285,7 @@ def check_repeats(
         if apart(first, second, eps**0.5):
             raise ValueError(
                 f"two calls of {name} with the same input differ: call .eval() on the module "
-                f"first (dropout is on), and {_NOTHING_KEPT}"
+                f"first (dropout is on), and {_KEEP_NONE}"
             )
 
 
