@@ -90,7 +90,7 @@ READ = [
     ("A.CSV", "sep=\t\r\nsmiles\tname, full\r\nCO\tx\r\n", ["CO"]),
     # Rows without a text are queries too, but those behind the last; a first row may be ragged.
     ("a.csv", 'smiles\nCCO\n\n""\n \nCN\n', ["CCO", "", " ", "CN"]),
-    ("a.csv", "id,smiles\n1,CCO,x\n2\n,\n3,CN\n,\n", [("CCO", "1"), ("", "2"), "", ("CN", "3")]),
+    ("a.csv", "id,smiles\n1,C,x\n2\n,\n,\n3,N\n,\n", [("C", "1"), ("", "2"), "", "", ("N", "3")]),
     ("a.csv", f"smiles,id,note\nCO,a,{'n' * 500_000}\nCN,b,\n", [("CO", "a"), ("CN", "b")]),
     ("a.csv", "id,source,product\n1,Sigma,CCO\n", [("CCO", "1")]),
     ("a.csv", "source,target\nCCO,C\n", ["CCO"]),

@@ -195,15 +195,18 @@ def split_cells(
         rows = _comma_separated(lines, path)
     else:
         rows = enumerate((line.split("\t") for line in lines), start=1)
-    blank: list[tuple[int, list[str]]] = []
+    blank: list[tuple[range, list[str]]] = []  # a sheet may end with a million of them
     for number, row in rows:
         cells = [cell.strip("\r\n" if keep_blanks else None) for cell in row]
         if any(cell.strip() for cell in cells) or (commas and len(cells) == 1):  # "" is a row
-            yield from blank
+            yield from ((each, cells) for numbers, cells in blank for each in numbers)
             blank.clear()
             yield number, cells
         elif len(cells) > 1:  # spreadsheets write such rows behind the last one
-            blank.append((number, cells))
+            begin = number
+            if blank and (blank[-1][0].stop, blank[-1][1]) == (number, cells):
+                begin = blank.pop()[0].start
+            blank.append((range(begin, number + 1), cells))
 
 
 def _comma_separated(lines: Iterator[str], path: Path | str) -> Iterator[tuple[int, list[str]]]:
