@@ -170,13 +170,10 @@ def _print_outcome(outcome: Outcome) -> None:
     best = outcome.best
     top_1 = "" if best.top_1 is None else f", top-1 {100 * best.top_1:.1f} %"
     print_out(f"{outcome.step_count} steps in {outcome.minutes:.1f} minutes")
+    few = f": {outcome.token_count:,} tokens teach too little, tens of millions are usual"
+    top_1 += few * (best.top_1 == 0 and outcome.token_count < 10_000_000)
     print_out(f"validation: token accuracy {100 * best.token_accuracy:.2f} %{top_1}")
     print_out(f"the model is {outcome.model}")
-    if best.top_1 == 0.0:
-        print_err(
-            f"hint: no answer was right after {outcome.token_count:,} tokens: a new model needs "
-            "some 200 steps to write SMILES at all, and tens of millions of tokens to be of use"
-        )
 
 
 @command

@@ -16,6 +16,8 @@ from molspec.training.reactions import Reaction, Row, molecules
 
 #: Default variants of a reaction; those for retro as in Zhong et al. 2022.
 _VARIANTS = {"retro": 20, "product": 1}
+#: The split of a file's rows, by its `validation_share`; between these the product decides.
+SPLIT_OF = {0.0: "train", 1.0: "validation"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
     `validation_share` is that of the row's file: 1 for validation files, 0 for files beside them.
     The outcome depends on the arguments alone.
     """
-    product, split = "", split_of(validation_share)
+    product, split = "", SPLIT_OF.get(validation_share, "")
     try:
         reaction = Reaction.parse(without_counter_ions(row.reaction))
         product = _joined(reaction.products)
@@ -54,11 +56,6 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
     except rooting.UnfitReactionError as error:
         return Made(row, split, product, reason=str(error))
     return Made(row, split, product, pairs)
-
-
-def split_of(validation_share: float) -> str:
-    """The split of a row whose product is not known; "" if the product decides it."""
-    return {0.0: "train", 1.0: "validation"}.get(validation_share, "")
 
 
 def product_alone(row: Row) -> str:

@@ -20,7 +20,7 @@ from molspec.common.workers import DIED, in_processes
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
-from molspec.training.pairs import Made, has_spare, make_pairs, product_alone, split_of
+from molspec.training.pairs import SPLIT_OF, Made, has_spare, make_pairs, product_alone
 from molspec.training.prepared import SPLITS, EncodedPairs, Prepared
 from molspec.training.progress import Stages, digest
 from molspec.training.reactions import Row, read_rows
@@ -153,7 +153,7 @@ def _sieved(
         ("made", files, "files", 0.0 if validation else options.validation_share),
     ):
         if group:
-            rejected = partial(Made, split=split_of(share), reason=DIED)
+            rejected = partial(Made, split=SPLIT_OF.get(share, ""), reason=DIED)
             work = partial(_make, options=options, validation_share=share, failed=rejected)
             rows = _read(group, options, needs_column=group is files)
             made.take(progress.make(name, rows, work), words)

@@ -18,7 +18,8 @@ _PROCESSORS: dict[str, tuple[object, ...]] = {
 #: Those of its search, likewise; a length of 20 is the default of older transformers.
 _SEARCH: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("num_beams", "num_return_sequences", "length_penalty"), (None, 1)),
-    **{"do_sample": (None, False), "max_length": (None, 20), "max_new_tokens": (None,)},
+    **dict.fromkeys(("max_length", "max_new_tokens"), (None, 20)),
+    "do_sample": (None, False),
 }
 
 #: The settings that name the special ids of `decode`.
