@@ -157,6 +157,7 @@ DEEP = 100_000 * '{"a": ' + "1" + 100_000 * "}"
 
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (write_file("config.json", "{"), "config.json is not JSON: Expecting"),
+    (write_file("config.json", '{"a": 1, "a": 1}'), "an object has 'a' 2 times: expected it once"),
     (write_file("vocabulary.json", "{}"), "vocabulary fields are none"),
     (in_json("config.json", format_version=2), "says format 'molspec', version 2"),
     (in_json("config.json", spec=None), "config.json has no spec"),

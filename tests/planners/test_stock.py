@@ -307,6 +307,7 @@ def test_a_stock_may_be_json(tmp_path: Path, text: str) -> None:
     [
         ("3", "expected a list of molecules, or their names by molecule"),
         ("{", "a.json is not JSON: "),
+        ('{"C": 1, "N": 2, "C": 3}', "a.json is not JSON: an object has 'C' 2 times"),
         ("[]", "expected molecules for sale, found none"),
         ('{"smiles": {"0": "CCO"}}', "entry 1 of a.json, 'smiles' is none to RDKit"),
     ],

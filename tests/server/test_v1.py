@@ -204,10 +204,11 @@ def test_an_invalid_request_names_the_field(
     assert message in detail["msg"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"C"', b"[" * 5000, b"\xff\xfe"])
-def test_a_body_that_is_not_an_object_of_json_is_refused(
-    client: httpx.Client, content: bytes
-) -> None:
+TWICE = b'{"model": "retro", "queries": ["C"], "queries": ["N"]}'
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"C"', b"[" * 5000, b"\xff\xfe", TWICE])
+def test_a_body_that_is_no_object_of_json_is_refused(client: httpx.Client, content: bytes) -> None:
     response = client.post("/v1/predict", content=content, headers=JSON)
     assert response.status_code in (400, 422)
     assert response.json()["detail"]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
 from molspec.common.console import naming
+from molspec.common.fields import each_once
 
 ValueT = TypeVar("ValueT")
 #: Between the number of a part and the number of parts.
@@ -99,7 +100,7 @@ def _check_names(files: Sequence[Path]) -> None:
 def read_object(path: Path) -> dict[str, Any]:
     """Read the JSON object in `path`. Raises CheckpointError if there is none."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text("utf-8"), object_pairs_hook=each_once)
     except ValueError as error:
         raise CheckpointError(f"{path.name} is not JSON: {error}") from error
     except RecursionError as error:

@@ -4,6 +4,7 @@ Flags of the command line, the body of a request and the page of options are mad
 """
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sized
 from dataclasses import Field, field, fields
 from functools import lru_cache, partial
@@ -42,6 +43,14 @@ def setting(
     about = {"help": help, "more": more, "group": group, "flags": flags, "joint": joint}
     bounds = {"least": least, "above": above, "most": most}
     return field(default=default, metadata={**about, **bounds, "metavar": metavar, "http": http})
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, as its `object_pairs_hook`. Raises ValueError for a name that is twice."""
+    if len(values := dict(pairs)) < len(pairs):
+        [(name, count)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"an object has {quoted(name)} {count} times: expected it once")
+    return values
 
 
 #: A setting that a request to the server may have too.

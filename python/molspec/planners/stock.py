@@ -14,6 +14,7 @@ import numpy as np
 from rdkit import Chem
 
 from molspec.common.console import print_err, quoted
+from molspec.common.fields import each_once
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import Query, open_source
 from molspec.files.racemates import Racemate, read_racemate
@@ -302,7 +303,8 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
     """
     try:
         with open_bytes(path) as data:
-            values = [json.loads(each) for each in data] if is_lines else json.load(data)
+            read = partial(json.loads, object_pairs_hook=each_once)
+            values = [*map(read, data)] if is_lines else read(data.read())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if isinstance(values, dict):
@@ -327,9 +329,7 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
 
 
 #: What h5py and NumPy raise for a file that pandas did not write.
-_OF_OTHER_SHAPES = (
-    *(AttributeError, KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError),
-)
+_ODD_SHAPES = (AttributeError, KeyError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
 
 
 def _keys_of_hdf5(path: Path) -> list[str]:
@@ -351,7 +351,7 @@ def _keys_of_hdf5(path: Path) -> list[str]:
                 for each in values
                 for part in (each.flat if each.dtype == object else [each])
             ]
-    except _OF_OTHER_SHAPES as error:
+    except _ODD_SHAPES as error:
         raise ValueError(f"{path}: expected a table 'table' of pandas: {error}") from error
     keys = [key.decode() for text in texts for key in re.findall(_KEYS, text)]
     if not keys:

@@ -6,7 +6,6 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +99,7 @@ def make_app(
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
             expose_headers=["Retry-After"],
         )
-    routes = [*chain.from_iterable(each.routes for each in (*routers, app.router))]
-    app.add_middleware(Timer, routes=routes)
+    app.add_middleware(Timer, routers=[*routers, app.router])
     return app
 
 

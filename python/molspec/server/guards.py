@@ -3,16 +3,19 @@
 import asyncio
 import base64
 import hmac
+import json
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from molspec.common.fields import each_once
 from molspec.server import metrics
 from molspec.server.connections import REQUEST_SECONDS
 
@@ -40,7 +43,7 @@ class Guard:
         self._most = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body and pass the request on, or answer it with 400, 401, 408, 413 or 415."""
+        """Read the body and pass the request on, or answer it with 400 to 422."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -49,6 +52,8 @@ class Guard:
             self._check_key(scope)
             self._check_coding(scope)
             body = await self._body(scope, receive)
+            if b"json" in dict(scope["headers"]).get(b"content-type", b"").lower():
+                _check_names(body)
         except HTTPException as error:
             refusal = JSONResponse({"detail": error.detail}, error.status_code, error.headers)
             await refusal(scope, receive, send)
@@ -109,6 +114,15 @@ class Guard:
             raise HTTPException(408, detail, close) from None
 
 
+def _check_names(body: bytes | None) -> None:
+    """Refuse JSON with a name twice in an object, of which the router would take the last value."""
+    try:
+        with suppress(json.JSONDecodeError, UnicodeDecodeError, RecursionError):  # for the router
+            json.loads(body or b"{}", object_pairs_hook=each_once)
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from error
+
+
 def _given_keys(scope: Scope) -> list[bytes]:
     given = []
     for name, value in scope["headers"]:
@@ -119,10 +133,8 @@ def _given_keys(scope: Scope) -> list[bytes]:
             if scheme.lower() == b"bearer":
                 given.append(rest.strip())
             elif scheme.lower() == b"basic":
-                try:
+                with suppress(ValueError):
                     given.append(base64.b64decode(rest).partition(b":")[2])
-                except ValueError:
-                    continue
     return given
 
 
@@ -139,12 +151,12 @@ def _after(body: bytes, receive: Receive) -> Callable[[], Any]:
 class Timer:
     """Counts requests by route and status, and their seconds; answers HEAD where GET is.
 
-    routes: of the server; a request to none of them is counted as "other".
+    routers: of the server; a request to none of their routes is counted as "other".
     """
 
-    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> None:
+    def __init__(self, app: ASGIApp, routers: Sequence[Router]) -> None:
         self._app = app
-        self._routes = routes
+        self._routes = [each for router in routers for each in router.routes]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and count it."""
