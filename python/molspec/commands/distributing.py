@@ -118,14 +118,12 @@ def _on_cpu(flags: ModelFlags) -> tuple[Model, str | None]:
     return loaded, loaded.dtype if on_cpu else flags.dtype
 
 
-def _written(
-    ray: Any, output: Path, settings: str, answered: Callable[[], Any], began: float
-) -> int:
+def _written(ray: Any, output: Path, settings: str, answer: Callable[[], Any], began: float) -> int:
     """Write the rows, unless they are; count them. Returns the status: 1 if a row failed."""
     unfinished = output.with_name(output.name + ".unfinished")
     if not _is_written(output, unfinished, settings):
         with _begun(unfinished, settings):
-            answered().write_parquet(str(unfinished), mode="append")
+            answer().write_parquet(str(unfinished), mode="append")
             unfinished.rename(output)
     (output / _MARK).unlink()
     count, failed = ray.count(output)

@@ -16,6 +16,7 @@ from molspec.commands.command import Given, argument, command
 from molspec.common.console import UsageError, print_err
 from molspec.common.fields import setting
 from molspec.files import FORMATS, Answer, OutputContext, Query
+from molspec.files.predicting import score
 from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def score_command(
     reads = {**jobs.files_read(model), "TABLE": tables}
     results = jobs.open_results(output, FORMATS[form], context, settings, reads)
     options |= {"aligned": aligned, "deuterium_as_hydrogen": deuterium_as_hydrogen}
-    answer = partial(files.score, loaded, processes=count, **options)
+    answer = partial(score, loaded, processes=count, **options)
     queries = (Query(row.query, row.name, target=row.target) for row in table)
     return jobs.run(results, queries, answer, loaded, count, output)
 
@@ -130,9 +131,8 @@ def _results(
     """The output. Raises ValueError if it belongs to another job."""
     options = config.options
     _check_task(form, loaded)
-    about = (
-        f"Answered by {model.model_name}, {loaded.dtype}, {_how(options)}; molspec {__version__}."
-    )
+    how = f"{loaded.dtype}, {_how(options)}; molspec {__version__}"
+    about = f"Answered by {model.model_name}, {how}."
     context = OutputContext(
         model.model_name,
         loaded.task,

@@ -118,41 +118,37 @@ class Recorder(TorchDispatchMode):
                 raise Entered
 
     def _record(
-        self, kind: Any, arguments: tuple[Any, ...], given: list[Any], made: list[Tensor]
+        self, kind: Any, args: tuple[Any, ...], given: list[Any], made: list[Tensor]
     ) -> None:
         """Record an operation, of which `given` are the arguments as they were before it."""
         if kind in _PRODUCTS:
             *added, left, right = given[:3] if len(given) > 2 else given
-            if self._is_live(arguments[len(added)]) and not self._is_live(arguments[-1]):
+            if self._is_live(args[len(added)]) and not self._is_live(args[-1]):
                 weight = right[0] if right.dim() == 3 else right
                 bias = added[0] if added and added[0].dim() == 1 else None
                 self._add(Step(weight.T, bias, rows_of(left), rows_of(made[0])), made[0])
         elif kind in _NORMS:
             weight = given[0].new_ones(given[0].shape[-1]) if given[2] is None else given[2]
             bias = given[3] if kind is _aten.native_layer_norm else None
-            eps = arguments[-1]
+            eps = args[-1]
             self._add(Step(weight, bias, rows_of(given[0]), rows_of(made[0]), eps), made[0])
-        elif kind in (_aten.pow, _aten.square) or (
-            kind is _aten.mul and arguments[0] is arguments[1]
-        ):
+        elif kind in (_aten.pow, _aten.square) or (kind is _aten.mul and args[0] is args[1]):
             self._squared[_address(made[0])] = given[0]
         elif kind in (_aten.mul, _aten.add, _aten.mul_, _aten.add_):
-            self._join(kind in (_aten.add, _aten.add_), arguments, given, made[0])
+            self._join(kind in (_aten.add, _aten.add_), args, given, made[0])
 
-    def _join(
-        self, is_sum: bool, arguments: tuple[Any, ...], given: list[Any], result: Tensor
-    ) -> None:
+    def _join(self, is_sum: bool, args: tuple[Any, ...], given: list[Any], result: Tensor) -> None:
         """Record a product with a vector as a norm, and a sum with one as the last step's bias."""
         vectors = [
             place
             for place, each in enumerate(given[:2])
             if isinstance(each, Tensor) and each.dim() == 1 < len(each) and not self._is_live(each)
         ]
-        if len(vectors) != 1 or not self._is_live(arguments[1 - vectors[0]]):
+        if len(vectors) != 1 or not self._is_live(args[1 - vectors[0]]):
             return
         vector, entry = given[vectors[0]], rows_of(given[1 - vectors[0]])
         last = self.steps[-1] if self.steps else None
-        follows = last is not None and _address(arguments[1 - vectors[0]]) == self._last
+        follows = last is not None and _address(args[1 - vectors[0]]) == self._last
         if last is None or last.bias is not None or last.result.shape != entry.shape:
             last = None
         if is_sum and last is not None and (follows or not last.is_linear):

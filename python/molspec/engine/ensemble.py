@@ -30,9 +30,8 @@ class EnsembleEngine:
             raise ValueError(f"engines have vocabularies of {sizes}: expected one size")
         self.engines = tuple(engines)
         #: The first model's, with the positions that all have.
-        self.spec = replace(
-            engines[0].spec, max_positions=min(each.spec.max_positions for each in engines)
-        )
+        longest = min(each.spec.max_positions for each in engines)
+        self.spec = replace(engines[0].spec, max_positions=longest)
 
     def session(self, query_count: int) -> EnsembleSession:
         """Caches for a batch of at most `query_count` queries."""

@@ -6,12 +6,7 @@ from molspec.files.answer import (
     OutputContext as OutputContext,
     Query as Query,
 )
-from molspec.files.formats import (
-    FORMATS as FORMATS,
-    Format as Format,
-    format_of as format_of,
-    table as table,
-)
+from molspec.files.formats import FORMATS as FORMATS, Format as Format, format_of as format_of
 from molspec.files.lines import COLUMNS as COLUMNS, further_columns as further_columns
 from molspec.files.output import (
     ResultFile as ResultFile,
@@ -19,11 +14,7 @@ from molspec.files.output import (
     is_stream as is_stream,
 )
 from molspec.files.places import Reads as Reads, check_apart as check_apart
-from molspec.files.predicting import (
-    predict as predict,
-    prepare_query as prepare_query,
-    score as score,
-)
+from molspec.files.predicting import predict as predict, prepare_query as prepare_query
 from molspec.files.sources import (
     INPUT_FORMATS as INPUT_FORMATS,
     QueryFiles as QueryFiles,

@@ -105,20 +105,18 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
         actions: list[RetroReaction] = []
         priors: list[float] = []
         for molecule, result in zip(molecules, results, strict=True):
-            for rank, (prediction, prior) in enumerate(
-                zip(result.predictions, result.shares, strict=True)
-            ):
-                if prediction.canonical is None:  # not a molecule
+            ranked = zip(result.predictions, result.shares, strict=True)
+            for rank, (found, prior) in enumerate(ranked):
+                if found.canonical is None:  # not a molecule
                     continue
                 metadata = {
                     "policy_probability": prior,
                     "policy_probability_rank": rank,
                     "policy_name": self.key,
-                    "log_prob": prediction.log_prob,
+                    "log_prob": found.log_prob,
                 }
-                actions.append(
-                    Reaction(molecule, metadata=metadata, reactants_str=prediction.canonical)
-                )
+                made = Reaction(molecule, metadata=metadata, reactants_str=found.canonical)
+                actions.append(made)
                 priors.append(prior)
         return actions, priors
 

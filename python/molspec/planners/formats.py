@@ -7,7 +7,8 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from molspec.files import Format, OutputContext, report, table
+from molspec.files import Format, OutputContext, report
+from molspec.files.formats import table
 from molspec.files.lines import copied, heading, one_line
 from molspec.planners.routes import Plan, Route, Step
 

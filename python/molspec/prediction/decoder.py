@@ -268,16 +268,14 @@ def _score(
     return (max(found, key=attrgetter("log_prob")),)
 
 
-def _rooted(
-    query: str, molecule: str, config: DecodeConfig, strategies: _Strategies
-) -> _Predicting:
+def _rooted(query: str, target: str, config: DecodeConfig, strategies: _Strategies) -> _Predicting:
     """Spellings that begin at each atom, with their log-probabilities; () if none can be read.
 
     Of several molecules the likeliest beginnings are continued with each of the others.
     """
     reader, canonical = strategies.model.reader, bool(config.canonical_queries)
     by_token = strategies.model.decode_config(PredictOptions(token_log_probs=True))
-    parts = molecule.split(".")
+    parts = target.split(".")
     spellings = {part: rooted_spellings(part) for part in parts}
     begun = {"": parts}
     while True:

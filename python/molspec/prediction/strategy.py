@@ -90,9 +90,8 @@ def forced_spec(options: PredictOptions, longest: int) -> _native.ForcedSpec:
 
 def _settings(options: PredictOptions) -> dict[str, Any]:
     """The options that are settings of every search: a forced one has no others."""
-    return {
-        name: getattr(options, name) for name in OPTION_NAMES if hasattr(_native.ForcedSpec, name)
-    }
+    names = (name for name in OPTION_NAMES if hasattr(_native.ForcedSpec, name))
+    return {name: getattr(options, name) for name in names}
 
 
 def _beam(options: PredictOptions, drafter: AnyConfiguration, common: dict[str, Any]) -> SearchPlan:

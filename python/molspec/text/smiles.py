@@ -208,9 +208,8 @@ def with_dots(text: str) -> str:
 
     Unchanged if a `~` is within a branch or a ring, or at a metal without charge.
     """
-    if "~" not in text or any(
-        _canonical_part(part) is None for part in text.replace("~", ".").split(".")
-    ):
+    parts = text.replace("~", ".").split(".")
+    if "~" not in text or any(_canonical_part(part) is None for part in parts):
         return text
     try:
         check_sides([text])

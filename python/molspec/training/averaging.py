@@ -32,12 +32,9 @@ def average(models: Sequence[Checkpoint], shares: Sequence[float] | None = None)
                     f"model {number} has another {name} than the first: "
                     "expected models that began with the same weights"
                 )
-    weights = {}
+    weights, shared = {}, list(zip(models, shares, strict=True))
     for name in first.weights:
-        parts = [
-            share * model.weights[name].double()
-            for model, share in zip(models, shares, strict=True)
-        ]
+        parts = [share * model.weights[name].double() for model, share in shared]
         weights[name] = (torch.stack(parts).sum(0) / sum(shares)).float()
     aligned = any(model.aligned for model in models)
     return replace(first, weights=weights, card=None, aligned=aligned, runs_in={})

@@ -154,9 +154,7 @@ def _lacks_a_side(cell: str) -> bool:
     return len(sides) == 3 and not (sides[0] and sides[2])
 
 
-def _reaction(
-    cells: Sequence[str], column: int | None, sides: Sequence[tuple[list[int], ...]]
-) -> str:
+def _reaction(cells: list[str], column: int | None, sides: Sequence[tuple[list[int], ...]]) -> str:
     """The reaction SMILES of a row, "" if it has none."""
     if column is not None and column < len(cells) and cells[column]:
         return reactions.reaction_of(cells[column])

@@ -109,11 +109,9 @@ def _adapted(
     _check_takes("decode", decode, "target_ids, memory, memory_padding_mask")
     name = _offset_name(decode)
 
-    def decode_rows(
-        target_ids: Tensor, memory: Tensor, mask: Tensor, offset: Tensor | None
-    ) -> Tensor:
+    def decode_rows(ids: Tensor, memory: Tensor, mask: Tensor, offset: Tensor | None) -> Tensor:
         more = {} if name is None or offset is None else {name: offset.reshape(offset_shape)}
-        return decode(target_ids, memory, mask, **more)
+        return decode(ids, memory, mask, **more)
 
     return EncoderDecoder(encode, decode_rows, name is not None, pad_id, device)
 
