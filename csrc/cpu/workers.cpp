@@ -5,7 +5,6 @@
 #include <torch/csrc/stable/library.h>
 
 #include <chrono>
-#include <system_error>
 #include <thread>
 #include <utility>
 

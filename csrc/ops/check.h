@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <type_traits>
+#include <utility>
 
 #include "ops/refuse.h"
 
@@ -15,22 +16,13 @@ namespace molspec {
 using torch::headeronly::ScalarType;
 
 inline const char* type_name(ScalarType type) {
-  switch (type) {
-    case ScalarType::Byte:
-      return "uint8";
-    case ScalarType::Int:
-      return "int32";
-    case ScalarType::Long:
-      return "int64";
-    case ScalarType::Float:
-      return "float32";
-    case ScalarType::Double:
-      return "float64";
-    case ScalarType::BFloat16:
-      return "bfloat16";
-    default:
-      return torch::headeronly::toString(type);
-  }
+  constexpr std::pair<ScalarType, const char*> kNames[] = {
+      {ScalarType::Byte, "uint8"},     {ScalarType::Int, "int32"},
+      {ScalarType::Long, "int64"},     {ScalarType::Float, "float32"},
+      {ScalarType::Double, "float64"}, {ScalarType::BFloat16, "bfloat16"}};
+  for (const auto& [known, name] : kNames)
+    if (known == type) return name;
+  return torch::headeronly::toString(type);
 }
 
 // A tensor among an operator's arguments.

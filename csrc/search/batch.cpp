@@ -19,9 +19,7 @@ const Settings& settings(const SearchSpec& spec) {
 }  // namespace
 
 Batch::Batch(int32_t row_count, std::shared_ptr<const GuessModel> model)
-    : model_(std::move(model)), tree_(row_count) {
-  rows_.resize(static_cast<size_t>(row_count));
-}
+    : model_(std::move(model)), tree_(row_count), rows_(static_cast<size_t>(row_count)) {}
 
 void Batch::start(int32_t index, const SearchSpec& spec, const std::vector<int32_t>& source_ids,
                   uint64_t query_key, const std::vector<int32_t>& prefix) {

@@ -205,10 +205,12 @@ bool BeamSearch::accept(const StepLogProbs& log_probs) {
   }
   if (live) {
     keep();
-  } else {
-    finish();
+    return false;
   }
-  return !live;
+  Beam& best = spec_.finished_apart ? lists_.finished : lists_.beam;
+  const int32_t count = spec_.finished_apart ? lists_.finished_count : lists_.count;
+  decoded_.hypotheses = ranked_hypotheses(*row_.tree, best, std::min(count, spec_.n_best));
+  return true;
 }
 
 int32_t BeamSearch::choose(BeamLists& lists, bool guessing) {
@@ -275,12 +277,6 @@ void BeamSearch::keep() {
   std::for_each_n(lists_.beam.begin(), lists_.count, add);
   std::for_each_n(lists_.finished.begin(), lists_.finished_count, add);
   nodes_.keep(kept);
-}
-
-void BeamSearch::finish() {
-  Beam& best = spec_.finished_apart ? lists_.finished : lists_.beam;
-  const int32_t count = spec_.finished_apart ? lists_.finished_count : lists_.count;
-  decoded_.hypotheses = ranked_hypotheses(*row_.tree, best, std::min(count, spec_.n_best));
 }
 
 std::unique_ptr<Search> BeamSpec::search(const Row& row) const {

@@ -2,10 +2,9 @@
 //
 // - Standard: stage() takes the live hypotheses' last tokens, accept() one step.
 // - Lookahead and replay: stage() also runs beam search ahead on guessed distributions and takes
-// the
-//   nodes that would be live there; accept() then replays standard beam search for as many steps as
-//   the true distributions are known. A replayed step uses the same values as beam search, so
-//   sequences, log-probs and order are the same, to the bit if a node's distribution does not
+//   the nodes that would be live there; accept() then replays standard beam search for as many
+//   steps as the true distributions are known. A replayed step uses the same values as beam search,
+//   so sequences, log-probs and order are the same, to the bit if a node's distribution does not
 //   depend on the other nodes. Guesses only affect the time: they come from an external drafter if
 //   there is one, and otherwise, as beyond its drafts, from the n-gram model.
 //
@@ -106,7 +105,6 @@ class BeamSearch final : public Search {
   // Adds the nodes of the next beam and makes it the beam.
   void settle(BeamLists& lists);
   void keep();
-  void finish();
 
   BeamSpec spec_;
   BeamLists lists_;

@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 
 #include "bindings.h"
-#include "common/limits.h"
 #include "common/require.h"
 #include "search/rows.h"
 
