@@ -38,7 +38,8 @@ from molspec import checkpoints
 from molspec._native import Decoded
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import members
-from molspec.decoding import Scheduler, Source, source_request
+from molspec.decoding import Scheduler, Source
+from molspec.decoding.scheduler import source_request
 from molspec.drafting import AnyDrafter, ModelDraft, NoDraft, TreeDraft, WindowDrafts
 from molspec.engine.ops import set_num_threads
 from molspec.evaluation import PairTable

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from molspec import drafting
 from molspec._native import GuessModel, SearchSpec as NativeSpec
-from molspec.decoding import Scheduler, Source, Statistics, Strategy, source_request
+from molspec.decoding import Scheduler, Source, Statistics, Strategy
+from molspec.decoding.scheduler import source_request
 from molspec.engine import devices, ops
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine

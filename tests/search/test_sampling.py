@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from molspec import _native
-from molspec.decoding import Scheduler, Source, source_request
+from molspec.decoding import Scheduler, Source
+from molspec.decoding.scheduler import source_request
 from molspec.drafting import ModelDraft
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions

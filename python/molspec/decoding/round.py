@@ -12,15 +12,8 @@ from torch import Tensor
 
 from molspec import _native
 from molspec._native import AdmittedTree, Batch, Decoded, GuessModel
-from molspec.decoding.drafter import (
-    Drafter,
-    DrafterError,
-    EncoderDrafter,
-    Path,
-    failing,
-    propose,
-    wants_hidden_states,
-)
+from molspec.decoding import drafter as external
+from molspec.decoding.drafter import Drafter, DrafterError, EncoderDrafter, Path
 from molspec.decoding.statistics import Stopwatch
 from molspec.engine.session import Session, Source, Strategy
 
@@ -67,11 +60,11 @@ class HostExecutor:
             return
         number = next(_numbers)
         try:
-            with failing(drafter, "start"):
+            with external.failing(drafter, "start"):
                 drafter.start(number, source.token_ids)
             self._drafters[row] = drafter, number
             if isinstance(drafter, EncoderDrafter):
-                with failing(drafter, "read"):
+                with external.failing(drafter, "read"):
                     drafter.read(number, source.token_ids, source.encoder_ids)
         except BaseException:
             self.cancel(row)
@@ -155,7 +148,7 @@ class HostExecutor:
         if drafter is None:
             return None
         try:
-            with failing(drafter, "release"):
+            with external.failing(drafter, "release"):
                 drafter.release(number)
         except DrafterError as error:
             _log.warning("%s", error)
@@ -165,13 +158,13 @@ class HostExecutor:
     def _proposed(self, paths: _Waiting) -> dict[int, AdmittedTree]:
         """One drafter's trees. Raises DrafterError, also if there is not one tree for each path."""
         drafter, _ = self._drafters[next(iter(paths.values())).row]
-        trees = propose(drafter, self._shown(drafter, list(paths.values())), self._guess)
+        trees = external.propose(drafter, self._shown(drafter, list(paths.values())), self._guess)
         return dict(zip(paths, trees, strict=True))
 
     def _shown(self, drafter: Drafter, paths: Sequence[_native.Path]) -> list[Path]:
         """The paths in the drafter's form."""
         hidden: dict[int, Tensor] = {}
-        if wants_hidden_states(drafter):
+        if external.wants_hidden_states(drafter):
             slots = [path.slot for path in paths if path.slot >= 0]
             hidden = dict(zip(slots, self._session.hidden_states(slots), strict=True))
         return [

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel, Hypothesis
 from molspec.common.fields import check_count
-from molspec.decoding import Scheduler, Source, Statistics, source_request
+from molspec.decoding import Scheduler, Source, Statistics
+from molspec.decoding.scheduler import source_request
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
 from molspec.drafting.options import PathsDraft
 from molspec.drop_in import token_ids

@@ -22,13 +22,7 @@ from molspec.engine.ensemble import EnsembleEngine
 from molspec.model.copying import copied_between_processes
 from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
 from molspec.prediction.decoder import Decoder
-from molspec.prediction.options import (
-    DEFAULT_BATCH_SIZE,
-    OPTION_NAMES,
-    PredictOptions,
-    changed,
-    check_names,
-)
+from molspec.prediction.options import OPTION_NAMES, PredictOptions, changed, check_names
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Result, Results
 from molspec.prediction.strategy import queries_together
@@ -202,7 +196,7 @@ class Model:
         self,
         pairs: Iterable[tuple[str, str]],
         *,
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        batch_size: int = PredictOptions.batch_size,
         canonical_queries: bool | None = None,
         token_log_probs: bool = False,
         aligned: bool | None = None,
