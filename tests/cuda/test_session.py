@@ -269,7 +269,7 @@ def test_session_is_reused(cuda: Emulator, on_device: bool) -> None:
     stream.close()  # with unfinished queries
     assert list(model.predict_stream(queries, options)) == expected
     assert engine.session_count == 1
-    assert [len(executors) for executors in engine._idle] == [on_device]
+    assert [len(executors._executors) for executors in engine._idle] == [on_device]
     streams = [model.predict_stream(queries, options) for _ in range(2)]
     assert [first for first, second in zip(*streams, strict=True) if first == second] == expected
     assert engine.session_count == 2

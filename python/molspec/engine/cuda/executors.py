@@ -22,9 +22,6 @@ class Executors:
         #: The last used one is last.
         self._executors: list[GraphExecutor[Any]] = []
 
-    def __len__(self) -> int:
-        return len(self._executors)
-
     def end(self) -> None:
         """Drop all queries and wait for the queued rounds."""
         for each in self._executors:
