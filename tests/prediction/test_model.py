@@ -176,6 +176,14 @@ def test_stream_works_inside_and_outside_inference_mode(first_inside: bool) -> N
     assert results == expected
 
 
+def test_a_list_of_one_query_takes_as_few_calls_as_one_alone() -> None:
+    model, queries = load("product"), ["CC(=O)Cl.Nc1ccccc1"]
+    given: list[tuple[Any, dict[str, Any]]] = [(queries, {}), (queries, {"batch_size": 1})]
+    given.append((iter(queries), {}))  # that no others follow is not known
+    calls = [model.predict(each, **options).statistics.decoder_calls for each, options in given]
+    assert calls[0] == calls[1] < calls[2]
+
+
 def test_device_may_be_a_torch_device() -> None:
     for device in (torch.device("cpu"), torch.device("cpu", 0)):
         assert load("product", device=device).device == "cpu"

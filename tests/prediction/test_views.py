@@ -82,7 +82,7 @@ def test_spellings_are_added_while_the_first_answer_is_improbable(model: Model) 
 def test_answers_come_from_the_narrowest_beam_with_enough_of_them(n_best: int, most: int) -> None:
     """A wider one begins with the canonical spelling."""
     model = Model(replace(tiny.checkpoint(8), canonical_queries=True))
-    common = {"max_length": 12, "drop_invalid": True, "drop_unchanged": True}
+    common = {"max_length": 12, "drop_invalid": True, "drop_unchanged": True, "drafter": "none"}
     more: dict[str, Any] = {"augmentations": most, "augment_below": BELOW} if most > 1 else {}
     wide = {**common, **more, "merge_duplicates": True, "max_beam_factor": 8}
     factors, used_more = set(), set()

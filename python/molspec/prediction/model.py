@@ -241,9 +241,12 @@ class Model:
         processes: Processes,
     ) -> Iterator[Result]:
         """Answer items in their order, by a decoder of this process or of several."""
+        together = queries_together(config.options, self.device)
+        if self.device == "cpu" and isinstance(items, Sized):  # fewer drafts pay in larger batches
+            together = max(1, min(together, len(items) * config.options.augmentations))
 
         def work(items: Iterable[ItemT], statistics: Statistics) -> Iterator[Result]:
-            decoder = Decoder(self, queries_together(config.options, self.device), statistics)
+            decoder = Decoder(self, together, statistics)
             decoder.plan(config)
             return answers(decoder, items, partial(submit, decoder))
 
@@ -255,8 +258,8 @@ class Model:
             return work(items, statistics or Statistics())
         if self.device != "cpu":
             devices.check_forkable(self.device, processes)
-        ahead = 2 * count * queries_together(config.options, self.device)
-        return answers_of_processes(work, items, failed, count, statistics or Statistics(), ahead)
+        statistics = statistics or Statistics()
+        return answers_of_processes(work, items, failed, count, statistics, 2 * count * together)
 
     def check_processes(self, processes: Processes) -> int:
         """The number of processes that serve or plan. Raises ValueError for several on a device."""

@@ -14,7 +14,8 @@ from molspec.prediction.options import OPTION_NAMES, PredictOptions
 _NUCLEUS = 0.9975
 #: On a CPU the nodes of a wider beam fill the matrix kernels' tiles without drafts, which then only
 #: save passes, whose cost is reading the weights (docs/benchmarks/beams.md). A decoder of so many
-#: bytes waits for that, and so do Intel's processors with these kernels.
+#: bytes waits for that. So do Intel's processors with these kernels, where drafts pay unless the
+#: hypotheses of all queries leave the caches.
 _WIDEST_DRAFTED, _WIDEST_DRAFTED_WAITING = 3, 10
 _WAITING_BYTES = 16 * 2**20
 _WAITING_KERNELS = ("avx512", "avx512_vnni", "avx512_amx")
@@ -140,8 +141,10 @@ def chosen_drafter(
 
 def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int) -> bool:
     width = options.width
+    if device == "cpu" and ops.instruction_set() in _WAITING_KERNELS:
+        return width * queries_together(options, device) <= _TOGETHER_ON_CPU
     if device == "cpu":
-        waits = decoder_bytes >= _WAITING_BYTES or ops.instruction_set() in _WAITING_KERNELS
+        waits = decoder_bytes >= _WAITING_BYTES
         return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
     return options.batch_size == 1 and width <= _WIDEST_DRAFTED_ON_DEVICE
 
