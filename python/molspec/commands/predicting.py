@@ -69,7 +69,7 @@ def predict_command(
 def _noted(queries: Iterator[Query], several: set[bool]) -> Iterator[Query]:
     """The queries; whether one has several molecules is noted in a set."""
     for query in queries:
-        several.add(not {".", ">"}.isdisjoint(query.smiles))
+        several.add(not {".", "~", ">"}.isdisjoint(query.smiles))
         yield query
 
 
