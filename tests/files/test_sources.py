@@ -101,7 +101,6 @@ READ = [
         )
     ),
     ("b.dat", "CO x", [("CO", "x")]),
-    # NUL is of its row, as are zeros where a disk was full.
     ("a.smi", "CO a\nC\0O b\nCN\n\0\0\0", [("CO", "a"), ("C\0O", "b"), "CN", "\0\0\0"]),
 ]
 

@@ -6,6 +6,7 @@ import hmac
 import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -180,10 +181,7 @@ class Timer:
             status = 500
             raise
         finally:
-            path = getattr(scope.get("route"), "path", None) or self._path(scope)
-            metrics.request(path, status, perf_counter() - begin)
-
-    def _path(self, scope: Scope) -> str:
-        """The path of the route of a request that was answered before the router saw it."""
-        met = (each for each in self._routes if each.matches(scope)[0] is not Match.NONE)
-        return next((path for each in met if (path := getattr(each, "path", None))), "other")
+            # The guard answers some requests before the router sees them.
+            met = (each for each in self._routes if each.matches(scope)[0] is not Match.NONE)
+            paths = (getattr(each, "path", "") for each in chain([scope.get("route")], met))
+            metrics.request(next(filter(None, paths), "other"), status, perf_counter() - begin)
