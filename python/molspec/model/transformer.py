@@ -19,6 +19,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
 }
+#: Hidden states [batch, length, d], and as matrix products read them: fused kernels round them.
+_Stream = tuple[Tensor, Tensor]
 
 
 class Transformer(nn.Module):
@@ -97,6 +99,12 @@ class Transformer(nn.Module):
         memory, visible = self.encode(source_ids, padding), _visible(padding)
         hidden, turns = self._embed(target_ids, "target"), self._turns(target_ids)
         return [*map(self.logits, self.decoder(hidden, None, turns, counts, memory, visible))]
+
+    def fuse(self, fused: Any) -> None:
+        """Let training take the kernels of `molspec.training.fused`."""
+        for part in self.modules():
+            if isinstance(part, _Layer | _FeedForward):
+                part.fused = fused
 
     def encode(self, source_ids: Tensor, source_padding_mask: Tensor | None) -> Tensor:
         """Memory [batch, source_length, d_model]; the mask is True at padding, None without any."""
@@ -244,13 +252,14 @@ class _Stack(nn.Module):
         if memory is not None and visible is None and needs_mask:
             length = hidden.shape[1]
             visible = torch.ones(length, length, dtype=torch.bool, device=hidden.device).tril()
+        stream = hidden, hidden
         for index, layer in enumerate(self.layers):
             if self.spec.positions == "relative" and (self.spec.relative_per_layer or index == 0):
                 owner: Any = layer if self.spec.relative_per_layer else self
                 bias = self._biases(owner.relative_bias, hidden.shape[1])
-            hidden = layer(hidden, visible, turns, bias, memory, memory_visible)
+            stream = layer(stream, visible, turns, bias, memory, memory_visible)
             if index + 1 in layer_counts:
-                states.append(hidden if self.norm is None else self.norm(hidden))
+                states.append(stream[0] if self.norm is None else self.norm(stream[0]))
         return states
 
     def _biases(self, table: Tensor, length: int) -> Tensor:
@@ -262,6 +271,8 @@ class _Stack(nn.Module):
 
 class _Layer(nn.Module):
     """Self-attention, cross-attention if the layer has a memory, feed-forward."""
+
+    fused: Any = None
 
     def __init__(self, spec: ModelSpec, dropout: float, *, crosses: bool) -> None:
         super().__init__()
@@ -279,32 +290,35 @@ class _Layer(nn.Module):
 
     def forward(
         self,
-        hidden: Tensor,
+        stream: _Stream,
         visible: Tensor | None,
         turns: Tensor | None,
         bias: Tensor | None,
         memory: Tensor | None,
         memory_visible: Tensor | None,
-    ) -> Tensor:
-        value = self._before(hidden, self.self_attention_norm)
+    ) -> _Stream:
+        value = self._before(stream, self.self_attention_norm)
         is_causal = visible is None and memory is not None
         change = self.self_attention(value, value, visible, bias, turns, is_causal)
-        hidden = self._after(hidden, change, self.self_attention_norm)
+        stream = self._after(stream, change, self.self_attention_norm)
         if self.cross_attention is not None:
-            value = self._before(hidden, self.cross_attention_norm)
+            value = self._before(stream, self.cross_attention_norm)
             change = self.cross_attention(value, memory, memory_visible)
-            hidden = self._after(hidden, change, self.cross_attention_norm)
-        change = self.feed_forward(self._before(hidden, self.feed_forward_norm))
-        return self._after(hidden, change, self.feed_forward_norm)
+            stream = self._after(stream, change, self.cross_attention_norm)
+        change = self.feed_forward(self._before(stream, self.feed_forward_norm))
+        return self._after(stream, change, self.feed_forward_norm)
 
-    def _before(self, hidden: Tensor, norm: nn.Module) -> Tensor:
-        normed: Tensor = norm(hidden) if self.pre else hidden
+    def _before(self, stream: _Stream, norm: nn.Module) -> Tensor:
+        normed: Tensor = norm(stream[1]) if self.pre else stream[1]
         return normed
 
-    def _after(self, hidden: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
-        hidden = hidden + drop(change, self.dropout, self.training)
+    def _after(self, stream: _Stream, change: Tensor, norm: nn.Module) -> _Stream:
+        if self.fused is not None and self.training:
+            fused: _Stream = self.fused.norm_of_sum(stream[0], change, norm, self.dropout)
+            return fused
+        hidden = stream[0] + drop(change, self.dropout, self.training)
         normed: Tensor = hidden if self.pre else norm(hidden)
-        return normed
+        return normed, normed
 
 
 class _Attention(nn.Module):
@@ -387,6 +401,8 @@ def _explicit_attention(
 
 
 class _FeedForward(nn.Module):
+    fused: Any = None
+
     def __init__(self, spec: ModelSpec, dropout: float) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[spec.activation]
@@ -399,8 +415,13 @@ class _FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         inner = self.inner(hidden)
-        inner = self.activation(self.gate(hidden)) * inner if self.gated else self.activation(inner)
-        outer: Tensor = self.outer(drop(inner, self.dropout, self.training))
+        if self.fused is not None and self.training:
+            inner = self.fused.dropped_relu(inner, self.dropout)
+        else:
+            gate = self.gate(hidden) if self.gated else None
+            inner = self.activation(inner) if gate is None else self.activation(gate) * inner
+            inner = drop(inner, self.dropout, self.training)
+        outer: Tensor = self.outer(inner)
         return outer
 
 
