@@ -166,7 +166,7 @@ def test_targets_are_scored(
 WRONG = {
     "model": [("r\u00e9tro", "retro, other"), ("\ud800", "retro, other"), (None, "not given")],
     "queries": [([], "at least 1"), ("CCO", "'CCO'"), (["C"] * 21, "at most 20")],
-    "n_best": [(11, "at most 10"), ("2", "integer")],
+    "n_best": [(11, "at most 10"), ("2", "integer"), (None, "integer, it is null")],
     "beam_size": [(13, "at most 12")],
     "node_budget": [(1001, "at most 1000")],
     "samples": [(11, "at most 10")],

@@ -145,9 +145,11 @@ def _message(error: dict[str, Any], known: Iterable[str]) -> str:
         name = str(error["loc"][-1])
         for meant in get_close_matches(OURS.get(name, name), known, n=1):
             return f"no such field: did you mean {meant}?"
-    is_named = error["type"] in ("value_error", "extra_forbidden")
-    value = None if is_named else error.get("input")
-    shown = f", it is {value!r}" if isinstance(value, bool | int | float) else ""
+    if error["type"] == "json_invalid":
+        return f"{error['msg']}: {error['ctx']['error']}"
+    is_named = error["type"] in ("value_error", "extra_forbidden", "missing")
+    value = [] if is_named else error.get("input")
+    shown = f", it is {json.dumps(value)}" if isinstance(value, bool | int | float | None) else ""
     if isinstance(value, str):
         shown = f", it is {value[:_SHOWN]!r}"
     return f"{error['msg']}{shown}"
