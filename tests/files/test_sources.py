@@ -47,7 +47,7 @@ READ = [
     # A name is not joined with its molecule.
     *(
         ("a.smi", line, [tuple(line.split(maxsplit=1))])
-        for line in ("C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a", "Cl 1 2 3")
+        for line in ("C 1", "CC C", "N ammonia", "O water 1", "CCO A", "C C a", "CO lot # 3")
     ),
     ("a.smi", "C\t1\t2", [("C", "1\t2")]),
     ("a.smi", "C 1 2 3\n", [("C", "1 2 3")]),

@@ -161,7 +161,7 @@ class QueryFile:
         """
         from molspec.text import plain_smiles
         from molspec.text.reactions import reaction_part
-        from molspec.text.tokens import extension_of
+        from molspec.text.tokens import extension_of, is_tokens
 
         has_tokens: bool | None = None
         name_at: int | None = None  # of the columns behind SMILES, if a header names several
@@ -183,9 +183,10 @@ class QueryFile:
                 has_tokens = are_joined
             smiles, name = (*f"{joined}{tab}{more}".split(maxsplit=1), "", "")[:2]
             has_brackets = not tab and _BRACKETS.fullmatch(name)
-            if has_brackets or (not tab and any(word in _PUNCTUATION for word in name.split())):
-                fault = f"{quoted(line.strip())} has tokens behind a blank"
-                yield Query("", error=f"{fault}: expected SMILES, or a token a word")
+            behind = [] if tab else name.split()  # tokens, or a name such as "lot # 3"
+            if has_brackets or (set(behind) & _PUNCTUATION and is_tokens(behind[0])):
+                fault = f"{quoted(line.strip())} has tokens behind a blank: expected SMILES, or a"
+                yield Query("", error=f"{fault} token a word, or a tab before the name")
             elif not tab and _COORDINATES.match(name):
                 yield Query("", error=f"{quoted(line.strip())} has coordinates: expected SMILES")
             elif not number and _TITLE in smiles.casefold():
