@@ -323,5 +323,5 @@ def choose_column(
         )
     raise ValueError(
         f"{path}: none of the columns {', '.join(defaults)} is in its header, "
-        f"{name_columns(header)}: name another by --{option.replace('_', '-')}"
+        f"{name_columns(header)}: name another by --{option.replace('_', '-')}, or add a header"
     )
