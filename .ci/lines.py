@@ -10,11 +10,11 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        13_185,
+        13_160,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
-    "prediction": (9_245, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
-    "core": (7_030, ("decoding", "engine", "model", "common")),
+    "prediction": (9_275, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "core": (7_025, ("decoding", "engine", "model", "common")),
 }
 _OTHERS = {"csrc": 14_540, "tests": 28_500, "bench": 6_500}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}

@@ -100,6 +100,10 @@ CANONICAL = [
     ("C%(12)CCCC%(12)", "C1CCCC1"),
     ("[HH].CC", "CC.[H][H]"),
     ("CN(C)(C)[Fe]", "C[N](C)(C)[Fe]"),
+    ("c1ccccc1[S@+]([O-])C", "C[S@@](=O)c1ccccc1"),
+    ("[O-][s+]1cccc1.[S-][P+](C)(C)C", "CP(C)(C)=S.O=S1C=CC=C1"),
+    ("[O-][S+2]([O-])(C)C.[CH2-][S+](C)C", "CS(C)(=O)=O.[CH2-][S+](C)C"),
+    ("[O-][N+](C)(C)C.[O-][I+]c1ccccc1", "C[N+](C)(C)[O-].[O-][I+]c1ccccc1"),
     (
         "[Cu]123n4c5nc6[n]2c(nc7n1c(nc1[n]3c(nc4c2ccccc52)c2ccccc12)c1ccccc71)c1ccccc61",
         "c1ccc2c3[n]4c(c2c1)N=c1c2ccccc2c2[n]1[Cu]41[n]4c(c5ccccc5c4N=c4c5ccccc5c([n]41)=N3)N=2",

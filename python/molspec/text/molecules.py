@@ -14,6 +14,7 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.bounds import inchi_too_large, too_large
+from molspec.text.oxides import with_double_bonds
 
 #: Atomic numbers of elements that are not metals to RDKit; 0 is any atom.
 _NONMETALS = {0, 1, 2, *range(5, 11), *range(14, 19), *range(33, 37), *range(52, 55), 85, 86}
@@ -37,12 +38,16 @@ def is_metal(atom: Chem.Atom) -> bool:
 def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
     """The molecule; None if there is none, or if the text is too large for RDKit.
 
-    sanitize: whether RDKit checks valences and looks for rings.
+    sanitize: whether RDKit checks valences and looks for rings; then oxides have double bonds too.
     """
     if too_large(smiles):
         return None
     molecule = Chem.MolFromSmiles(smiles, sanitize=sanitize)
-    if _IS_NEW or molecule is None or not sanitize:
+    if molecule is None or not sanitize:
+        return molecule
+    if "+" in smiles and "-" in smiles:
+        molecule = with_double_bonds(molecule)
+    if _IS_NEW:
         return molecule
     for atom in molecule.GetAtoms():
         number = atom.GetAtomicNum()
