@@ -175,7 +175,7 @@ def test_what_chemists_paste_is_read(page: Any) -> None:
     acid = "C[C@H](O)C(=O)Nc1ccccc1"
     pasted = {
         "InChI=1S/C8H9NO/c1-7(10)9-8-5-3-2-4-6-8/h2-6H,1H3,(H,9,10)": "CC(=O)Nc1ccccc1",
-        "CC(=O)Cl.Nc1ccccc1>>CC(=O)Nc1ccccc1": "CC(=O)Nc1ccccc1",
+        "CC(=O)Cl.NCc1ccccc1>>CC(=O)NCc1ccccc1": "CC(=O)NCc1ccccc1",
         "\n\n" + MolToMolBlock(MolFromSmiles("CCO")): "CCO",
     }
     for text, smiles in pasted.items():
