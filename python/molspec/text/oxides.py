@@ -8,7 +8,7 @@ from typing import Any
 
 from rdkit import Chem
 
-#: Atomic numbers of what has the positive charge (P, S, As, Se, Te) and the negative one (O, S, Se).
+#: Atomic numbers of what has the positive charge (P, S, As, Se, Te), and the negative (O, S, Se).
 _CENTRES, _ENDS = {15, 16, 33, 34, 52}, {8, 16, 34}
 
 
