@@ -64,6 +64,15 @@ def test_file_has_the_settings_and_one_line_per_query(finished: Path, tmp_path: 
     assert [record.found_at for record in records] == [0, 1, None, None, 1, 0]
 
 
+def test_rows_of_one_reaction_are_repeats_whatever_their_spelling(tmp_path: Path) -> None:
+    rows = [("CO", "CN"), ("OC", "NC"), ("CO", "C("), ("OC", "C("), ("CO", "C)")]
+    evaluation = Evaluation(
+        replace(settings(tmp_path), table=PairTable(write_table(tmp_path / "again.tsv", rows)))
+    )
+    run(evaluation)
+    assert evaluation.repeats == 2  # two texts that are not molecules are two
+
+
 def test_a_run_that_was_left_resumes_to_the_same_bytes(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "left.jsonl"
     records = Evaluation(settings(tmp_path), file).run(FakeModel(ANSWERS))  # type: ignore[arg-type]

@@ -122,7 +122,8 @@ class Evaluation:
     def _add(self, record: Record) -> None:
         self.summary.add(record)
         self.labelled += "[2H" in record.query
-        row = hash((canonicalise(record.query) or record.query, record.target_canonical))
+        target = record.target_canonical or record.target
+        row = hash((canonicalise(record.query) or record.query, target))
         self.repeats += row in self._seen
         self._seen.add(row)
         if self.settings.table.group_column is not None:
