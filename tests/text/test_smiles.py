@@ -71,6 +71,7 @@ REFUSED: list[tuple[Any, str]] = [
     ("N~[Cu]>C", "a bond ~ at a metal: "),
     ("InChI=1S/CH4/h1H4", "not SMILES but InChI"),
     ("InChIKey=VNWKTOKETHGBQD-UHFFFAOYSA-N", "not SMILES: .*; an InChIKey tells no atoms"),
+    ("CC[O\u2013]", "not a molecule to RDKit: '\u2013' is not of SMILES"),
     # RDKit reads [#6] as an atom without hydrogens.
     ("[#6:1](=O)[OH]", "not SMILES but SMARTS"),
 ]
@@ -144,7 +145,7 @@ def test_other_texts_are_no_molecule_or_stay() -> None:
 def test_reason_is_given_if_rdkit_cuts_it_within_a_character() -> None:
     for length in range(1, 60):  # for every place of the cut
         text = "C" * length + "[" + "\ufffd" * 20 + "]" + "C" * 10
-        refused("^not a molecule to RDKit: syntax error", canonical_query, text)
+        refused("^not a molecule to RDKit: '\ufffd' is not of SMILES", canonical_query, text)
 
 
 def test_canonical_smiles_are_unchanged(capfd: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,9 @@ def check_sides(sides: Sequence[str]) -> None:
     for side in sides:
         molecule, log = _parse(side)
         if molecule is None:
-            raise InvalidSmilesError(f"not a molecule to RDKit: {_reason(log)}")
+            typeset = (each for each in side if not each.isascii())  # such as a dash for a minus
+            reason = next((f"{quoted(each)} is not of SMILES" for each in typeset), _reason(log))
+            raise InvalidSmilesError(f"not a molecule to RDKit: {reason}")
         for bond in molecule.GetBonds() if "~" in side else ():
             ends = (bond.GetBeginAtom(), bond.GetEndAtom())
             if bond.HasQuery() and any(is_metal(end) and not end.GetFormalCharge() for end in ends):
