@@ -18,7 +18,7 @@ _CLASSES = re.compile(r"(?:<[^<>\s]+>\s*)+")
 #: A comma in a table without quotes may have cut it off.
 _EXTENSION = re.compile(r"^(\s*\S+)[ \t]+\|(?:[^|]*\||[^|\s][^|]*$)")
 #: Labels and coordinates of an extension.
-_NESTED = re.compile(r"\$[^$]*\$|\([^)]*\)")
+_NESTED = re.compile(r"\$[^$]*\$|\([^()]*\)")
 #: A group of centres, both of whose configurations are there (&) or one that is not known (o), or
 #: all centres (r).
 _GROUP = re.compile(r"[|,]([&o]\d*:\d|r(?=[|,]))")
