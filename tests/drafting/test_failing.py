@@ -69,6 +69,7 @@ FAULTS: dict[str, tuple[Callable[[], Failing], str]] = {
         "propose: ValueError: gave 2 trees: expected 1",
     ),
     "no tree": (lambda: Failing("", lambda _: [None]), "propose: TypeError: "),
+    "no next tree": (lambda: Failing("", lambda _: next(iter([]))), "propose: StopIteration"),
     "no such token": (
         lambda: Failing("", lambda _: [DraftTree([99], [-1], [0.0])]),
         r"propose: ValueError: .*token_ids\[0\] is 99: expected 0 to 12",

@@ -25,9 +25,10 @@ def failing(drafter: object, method: str) -> Iterator[None]:
     except DrafterError:  # of a part, which it names
         raise
     except Exception as error:
-        raise DrafterError(
-            f"drafter {type(drafter).__name__} failed in {method}: {told(error)}"
-        ) from error
+        # Of a RuntimeError that StopIteration causes, contextlib raises the cause.
+        cause = None if isinstance(error, StopIteration) else error
+        said = f"drafter {type(drafter).__name__} failed in {method}: {told(error)}"
+        raise DrafterError(said) from cause
 
 
 def propose(drafter: Drafter, paths: Sequence[Path], guess: GuessModel) -> list[AdmittedTree]:
