@@ -10,10 +10,10 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        13_160,
+        13_155,
         ("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
     ),
-    "prediction": (9_275, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "prediction": (9_280, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
     "core": (7_025, ("decoding", "engine", "model", "common")),
 }
 _OTHERS = {"csrc": 14_540, "tests": 28_500, "bench": 6_500}

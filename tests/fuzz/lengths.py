@@ -9,7 +9,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from threading import stack_size
-from time import perf_counter
+from time import thread_time
 from timeit import repeat
 from typing import Any
 
@@ -84,7 +84,12 @@ def found() -> list[tuple[str, re.Pattern[Any], str]]:
             values = eval(_GIVEN[name], {**module, "import_module": import_module})
         for pattern in values:
             pattern = re.compile(pattern)
-            known = {key for key, value in module.items() if value is pattern}
+            # Equal, not the same: `re` forgets what it compiled.
+            known = {
+                key
+                for key, value in module.items()
+                if isinstance(value, re.Pattern) and value == pattern
+            }
             uses = {n.func.attr for _, o, n in calls if o in known} & set(_USES)
             uses = uses or {call.func.attr} - {"compile"} or {"findall"}
             every += [(name, pattern, use) for use in sorted(uses)]
@@ -136,11 +141,11 @@ def check_linear(
     """Raise AssertionError unless the time of a run is at most in proportion to its length."""
     seconds, length = [0.0] * 3, 16
     while length <= longest:
-        began = perf_counter()
+        began = thread_time()
         run(length)
-        seconds.append(perf_counter() - began)
+        seconds.append(thread_time() - began)
         if seconds[-1] > max(soon, _MOST * seconds[-4]):  # again: the machine may be busy
             eighth, whole = (partial(run, each) for each in (length // 8, length))
-            took = [min(repeat(each, number=1, repeat=3)) for each in (eighth, whole)]
+            took = [min(repeat(each, "", thread_time, 3, 1)) for each in (eighth, whole)]
             assert took[1] < max(soon, _MOST * took[0]), f"{what}: {took[1]:.2f} s for {length}"
         length *= 2

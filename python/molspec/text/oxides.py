@@ -4,12 +4,20 @@ ChEMBL writes DMSO as C[S+](C)[O-], patents as CS(C)=O: one molecule, also to In
 RDKit, and a model knows the one that it was trained with.
 """
 
+import re
 from typing import Any
 
 from rdkit import Chem
 
 #: Atomic numbers of what has the positive charge (P, S, As, Se, Te), and the negative (O, S, Se).
 _CENTRES, _ENDS = {15, 16, 33, 34, 52}, {8, 16, 34}
+#: Such a centre in SMILES.
+_POSITIVE = re.compile(r"(?:[PSps]|[STst]e)[@H\d]*\+")
+
+
+def may_be_oxide(smiles: str) -> bool:
+    """Whether SMILES has a positive centre; most charges are of nitro groups and salts."""
+    return bool(_POSITIVE.search(smiles))
 
 
 def with_double_bonds(molecule: Any) -> Any:
