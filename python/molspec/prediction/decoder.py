@@ -10,7 +10,7 @@ from typing import Protocol
 from molspec import decoding
 from molspec._native import Decoded, Hypothesis
 from molspec.common.console import told
-from molspec.common.fields import check_count
+from molspec.common.fields import check_count, checked
 from molspec.common.task import Task
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
@@ -106,7 +106,8 @@ class Decoder(decoding.Scheduler[Result]):
             work = _predict(query, config, self._strategies)
         else:
             strategy = self._strategies.forced(config)
-            is_aligned = self._strategies.model.aligned if aligned is None else aligned
+            given = checked("aligned", aligned, bool | None, {})
+            is_aligned = self._strategies.model.aligned if given is None else given
             work = _score(query, config, self._strategies, target, is_aligned)
         model = self._strategies.model
         answered = _answered(query, model, work)

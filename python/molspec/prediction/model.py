@@ -14,7 +14,7 @@ from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import check_alike, members, runs_in
 from molspec.common.console import quoted
-from molspec.common.fields import check_one_each
+from molspec.common.fields import check_one_each, checked
 from molspec.common.workers import DIED, Processes, process_count
 from molspec.decoding import Statistics
 from molspec.engine import devices
@@ -225,8 +225,8 @@ class Model:
         return self._answers(pairs, submit, query_of, config, statistics, processes)
 
     def check_aligned(self, aligned: bool | None) -> None:
-        """Raise ValueError if targets cannot be aligned."""
-        if aligned and not self.vocabulary.atomwise:
+        """Raise ValueError if it is not True, False or None, or targets cannot be aligned."""
+        if checked("aligned", aligned, bool | None, {}) and not self.vocabulary.atomwise:
             raise ValueError(
                 "aligned is True: expected False, the model reads learned pieces of text"
             )
