@@ -112,8 +112,7 @@ def expressions(draw: Draw) -> None:
             answer = getattr(pattern, use)(*arguments)
             return [*answer] if use == "finditer" else answer
 
-        what = f"{name}: {use} of {source!r} in {begin!r} {piece!r}... {end!r}"
-        check_linear(run, 1 << 15, what)
+        check_time(run, 1 << 15, f"{name}: {use} of {source!r} in {begin!r} {piece!r}... {end!r}")
 
 
 def readers(draw: Draw) -> None:
@@ -130,14 +129,12 @@ def readers(draw: Draw) -> None:
     try:
         with ThreadPoolExecutor(1) as small:
             what = f"{read} of {begin!r} {piece!r}... {end!r}"
-            small.submit(check_linear, run, longest, what, 4 * _SLOW).result()
+            small.submit(check_time, run, longest, what, 4 * _SLOW).result()
     finally:
         stack_size(before)
 
 
-def check_linear(
-    run: Callable[[int], object], longest: int, what: str, soon: float = _SOON
-) -> None:
+def check_time(run: Callable[[int], object], longest: int, what: str, soon: float = _SOON) -> None:
     """Raise AssertionError unless the time of a run is at most in proportion to its length."""
     seconds, length = [0.0] * 3, 16
     while length <= longest:

@@ -1,10 +1,11 @@
 """The sides of whole reactions."""
 
-from typing import Literal
-
 import pytest
 
+from molspec.common.task import Task
 from molspec.text.reactions import reaction_part
+from molspec.text.tokens import extension_of
+from tests.fuzz.lengths import check_time
 
 MAPPED = "[CH3:1][C:2](=[O:3])[Cl:9].[NH3:4].CCN(CC)CC>O>[CH3:1][C:2](=[O:3])[NH2:4].CCN(CC)CC"
 
@@ -24,9 +25,7 @@ MAPPED = "[CH3:1][C:2](=[O:3])[Cl:9].[NH3:4].CCN(CC)CC>O>[CH3:1][C:2](=[O:3])[NH
         (">>CC=O", "retro", "CC=O", ""),
     ],
 )
-def test_task_decides_the_side(
-    reaction: str, task: Literal["retro", "product"], query: str, answer: str
-) -> None:
+def test_task_decides_the_side(reaction: str, task: Task, query: str, answer: str) -> None:
     assert reaction_part(reaction, task) == query
     assert reaction_part(reaction, task, answer=True) == answer
 
@@ -35,3 +34,11 @@ def test_other_text_is_unchanged() -> None:
     for text in ("CCO", "CCO>N", "[CH3:1]O", "[NH3]->[Pd]", "two words", ""):
         assert reaction_part(text, "retro") == text
     assert reaction_part("CCO>>CC=O", None) == "CCO>>CC=O"
+
+
+def test_the_time_is_linear_in_the_places_and_in_the_mapped_molecules() -> None:
+    check_time(lambda length: extension_of("CC |" + "(" * length), 1 << 16, "places")
+    sides = "{0}>>{0}".format
+    check_time(
+        lambda n: reaction_part(sides(".[CH4:1]" * n), "retro", answer=True), 1 << 13, "maps"
+    )

@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from molspec.text import TokenizationError, tokenize
-from molspec.text.tokens import extension_of
-from tests.fuzz.lengths import check_linear
 from tests.refusals import refused
 
 # Schwaller et al., ACS Cent. Sci. 2019, 5, 1572: the definition that the scanner follows.
@@ -53,7 +51,3 @@ ERRORS = {
 @pytest.mark.parametrize(("smiles", "message"), list(ERRORS.items()))
 def test_error_names_the_character_and_its_position(smiles: str, message: str) -> None:
     refused(TokenizationError, f"^{re.escape(message)}$", tokenize, smiles)
-
-
-def test_places_that_do_not_end_are_read_in_linear_time() -> None:
-    check_linear(lambda length: extension_of("CC |" + "(" * length), 1 << 16, "places")

@@ -134,7 +134,7 @@ def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
     if len(sides) != 3:
         return text
     reactants, reagents, products = sides
-    numbers = MAP_NUMBER.findall(products)
+    numbers = {*MAP_NUMBER.findall(products)}
     if (task == "retro") != answer:
         given = filter(None, re.split("[.~]", f"{reactants}.{reagents}"))
         before = {canonicalise(each) for each in given}
@@ -147,7 +147,7 @@ def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
         part = part or products
     elif answer:
         parts = re.split("[.~]", reactants)
-        giving = (each for each in parts if not set(numbers).isdisjoint(MAP_NUMBER.findall(each)))
+        giving = (each for each in parts if not numbers.isdisjoint(MAP_NUMBER.findall(each)))
         part = ".".join(giving) or reactants
     else:
         part = ".".join(filter(None, (reactants, reagents)))
