@@ -84,16 +84,18 @@ class Rounds(GraphExecutor[SequenceSpec]):
         self._answers.numpy().view(self._row)["head"]["state"][row] = LIVE + 1
 
 
-def instructions(run: Any) -> int:
-    """The instructions of the executor's code that the interpreter does."""
+def lines(run: Any) -> int:
+    """The lines of the executor's code that the interpreter runs: every turn of a loop counts.
+
+    Not its instructions, which Python 3.12 does not always trace.
+    """
     count = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal count
         if frame.f_code.co_filename != executor.__file__:
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
+        count += event == "line"
         return trace
 
     before = sys.gettrace()
@@ -117,10 +119,10 @@ def test_a_round_of_many_rows_takes_the_interpreter_no_longer() -> None:
     for rows in (8, 1024):
         rounds = started(rows)
         rounds.run()
-        counts[rows] = instructions(rounds.run)
+        counts[rows] = lines(rounds.run)
         assert rounds.live_count == rows
         assert rounds.size == 2 * rows
-    assert counts[1024] == counts[8] < 500
+    assert 0 < counts[1024] == counts[8] < 100
 
 
 @pytest.mark.parametrize("rows", [1, 2, 1024])

@@ -75,7 +75,7 @@ def test_processes_have_full_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "in_processes", lambda *_, ahead: aheads.append(ahead) or [])
     for batch_size in (700, 16):
         options = PredictOptions(batch_size=batch_size)
-        assert not [*tiny.model().predict_stream(QUERIES, options, processes=2)]
+        assert not [*tiny.model().predict_stream(iter(QUERIES), options, processes=2)]
     assert aheads == [2800, 1024]
 
 

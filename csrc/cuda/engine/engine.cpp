@@ -14,7 +14,8 @@ namespace {
 // `read_model`, for the kernels of this folder: they have no int8.
 const Model& read_cuda_model(const Tensor& weights, const Tensor& table) {
   check(table.is_cpu(), "table is not on the CPU");
-  const Model& model = read_model(packed_check(weights, table));
+  const PackedModel packed = packed_check(weights, table);
+  const Model& model = read_model(packed);
   check(model.weight_type != WeightType::kInt8,
         "weights are int8: expected float32 or bfloat16 on CUDA");
   return model;
