@@ -162,7 +162,7 @@ def test_command_refuses_to_remove_a_foreign_folder(folder: Path, run: Run) -> N
 def test_unusable_tables_are_refused(folder: Path, run: Run) -> None:
     model = ("-m", str(folder / "tiny"))
     for names, message in (
-        ({"id": [1], "text": ["CCO"]}, "none of the columns smiles"),
+        ({"id": [1], "text": ["CCO"]}, "none of the columns isomeric_smiles"),
         ({"smiles": ["CCO"], "error": [None]}, "the table has a column 'error'"),
     ):
         parquet.write_table(pa.table(names), folder / "other.parquet")
