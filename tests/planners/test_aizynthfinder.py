@@ -93,9 +93,9 @@ def test_siblings_share_a_batch_and_change_no_answer(
     batches: list[int] = []
     predict = batched.expander.model.predict_stream
 
-    def counted(queries: list[str], options: Any) -> Any:
+    def counted(queries: list[str], *options: Any) -> Any:
         batches.append(len(queries))
-        return predict(queries, options)
+        return predict(queries, *options)
 
     monkeypatch.setattr(batched.expander.model, "predict_stream", counted)
     molecules = [TreeMolecule(parent=None, smiles=text) for text in TARGETS]

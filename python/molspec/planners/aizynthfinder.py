@@ -66,10 +66,10 @@ def _carry_maps(product: TreeMolecule, reactants: Sequence[TreeMolecule]) -> Non
 
 
 def _loaded(
-    policy: Any, key: str, kind: str, n_best: int, model: str, **loading: Any
+    policy: Any, key: str, kind: str, usual: int, loading: dict[str, Any]
 ) -> tuple[int, Expander]:
-    """The number of answers, and the model that gives them."""
-    n_best = int(loading.pop("n_best", n_best))
+    """The number of answers, `usual` if none is given, and the model that gives them."""
+    model, n_best = loading.pop("model"), int(loading.pop("n_best", usual))
     policy._logger.info(f"Loading {kind} policy model from {model} to {key}")
     return n_best, Expander.load(model, **loading)
 
@@ -90,7 +90,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
 
     def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
         super().__init__(key, config, **kwargs)
-        self._n_best, self.expander = _loaded(self, key, "expansion", 10, **kwargs)
+        self._n_best, self.expander = _loaded(self, key, "expansion", 10, kwargs)
 
     def get_actions(
         self,
@@ -133,7 +133,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
 
     def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
         super().__init__(key, config, **kwargs)
-        self._n_best, self.expander = _loaded(self, key, "filter", AMONG, **kwargs)
+        self._n_best, self.expander = _loaded(self, key, "filter", AMONG, kwargs)
 
     def apply(self, reaction: RetroReaction) -> None:
         """Raise RejectionException if the product is none of the answers."""
