@@ -104,6 +104,8 @@ CANONICAL = [
     ("c1ccccc1[S@+]([O-])C", "C[S@@](=O)c1ccccc1"),
     ("[O-][s+]1cccc1.[S-][P+](C)(C)C", "CP(C)(C)=S.O=S1C=CC=C1"),
     ("[O-][S+2]([O-])(C)C.[CH2-][S+](C)C", "CS(C)(=O)=O.[CH2-][S+](C)C"),
+    ("C[P+](C)([S-])[O-].C[P+]([O-])([S-])C", "CP(C)(=O)[S-].CP(C)(=O)[S-]"),
+    ("O[S+][O-].C[S+](C)(C)[O-]", "C[S+](C)(C)[O-].[O-][S+]O"),  # radicals
     ("[O-][N+](C)(C)C.[O-][I+]c1ccccc1", "C[N+](C)(C)[O-].[O-][I+]c1ccccc1"),
     (
         "[Cu]123n4c5nc6[n]2c(nc7n1c(nc1[n]3c(nc4c2ccccc52)c2ccccc12)c1ccccc71)c1ccccc61",

@@ -14,7 +14,7 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from molspec.text.bounds import inchi_too_large, too_large
-from molspec.text.oxides import may_be_oxide, with_double_bonds
+from molspec.text.oxides import with_double_bonds
 
 #: Atomic numbers of elements that are not metals to RDKit; 0 is any atom.
 _NONMETALS = {0, 1, 2, *range(5, 11), *range(14, 19), *range(33, 37), *range(52, 55), 85, 86}
@@ -45,16 +45,12 @@ def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
     molecule = Chem.MolFromSmiles(smiles, sanitize=sanitize)
     if molecule is None or not sanitize:
         return molecule
-    if may_be_oxide(smiles):
-        molecule = with_double_bonds(molecule)
-    if _IS_NEW:
-        return molecule
-    for atom in molecule.GetAtoms():
+    for atom in () if _IS_NEW else molecule.GetAtoms():
         number = atom.GetAtomicNum()
         most = _VALENCES.get(number - atom.GetFormalCharge()) if number in _VALENCES else None
         if most is not None and atom.GetTotalValence() > most:
             return None
-    return molecule
+    return with_double_bonds(molecule, smiles)
 
 
 def read_inchi(text: str) -> Chem.Mol | None:
