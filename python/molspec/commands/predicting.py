@@ -99,8 +99,7 @@ def score_command(
     count = jobs.process_count(processes)
     loaded = jobs.load_model(model)
     _check_task(form, loaded)
-    loaded.check_aligned(aligned)
-    aligned = loaded.aligned if aligned is None else aligned
+    aligned = loaded.resolve_aligned(aligned)
     table = PairTable(tables, query_column, target_column, loaded.task)
     options.setdefault("canonical_queries", loaded.canonical_queries)
     settings = {

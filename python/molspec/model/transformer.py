@@ -416,12 +416,10 @@ class _FeedForward(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         inner = self.inner(hidden)
         if self.fused is not None and self.training:
-            inner = self.fused.dropped_relu(inner, self.dropout)
-        else:
-            gate = self.gate(hidden) if self.gated else None
-            inner = self.activation(inner) if gate is None else self.activation(gate) * inner
-            inner = drop(inner, self.dropout, self.training)
-        outer: Tensor = self.outer(inner)
+            fused: Tensor = self.outer(self.fused.dropped_relu(inner, self.dropout))
+            return fused
+        inner = self.activation(self.gate(hidden)) * inner if self.gated else self.activation(inner)
+        outer: Tensor = self.outer(drop(inner, self.dropout, self.training))
         return outer
 
 

@@ -65,12 +65,10 @@ def _carry_maps(product: TreeMolecule, reactants: Sequence[TreeMolecule]) -> Non
         reactant.mapped_smiles = Chem.MolToSmiles(reactant.mapped_mol)
 
 
-def _loaded(
-    policy: Any, key: str, kind: str, usual: int, loading: dict[str, Any]
-) -> tuple[int, Expander]:
+def _loaded(policy: Any, kind: str, usual: int, loading: dict[str, Any]) -> tuple[int, Expander]:
     """The number of answers, `usual` if none is given, and the model that gives them."""
     model, n_best = loading.pop("model"), int(loading.pop("n_best", usual))
-    policy._logger.info(f"Loading {kind} policy model from {model} to {key}")
+    policy._logger.info(f"Loading {kind} policy model from {model} to {policy.key}")
     return n_best, Expander.load(model, **loading)
 
 
@@ -90,7 +88,7 @@ class ExpansionStrategy(expansion_strategies.ExpansionStrategy):
 
     def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
         super().__init__(key, config, **kwargs)
-        self._n_best, self.expander = _loaded(self, key, "expansion", 10, kwargs)
+        self._n_best, self.expander = _loaded(self, "expansion", 10, kwargs)
 
     def get_actions(
         self,
@@ -133,7 +131,7 @@ class FilterStrategy(filter_strategies.FilterStrategy):
 
     def __init__(self, key: str, config: Configuration, **kwargs: Any) -> None:
         super().__init__(key, config, **kwargs)
-        self._n_best, self.expander = _loaded(self, key, "filter", AMONG, kwargs)
+        self._n_best, self.expander = _loaded(self, "filter", AMONG, kwargs)
 
     def apply(self, reaction: RetroReaction) -> None:
         """Raise RejectionException if the product is none of the answers."""

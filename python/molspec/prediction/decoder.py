@@ -10,13 +10,13 @@ from typing import Protocol
 from molspec import decoding
 from molspec._native import Decoded, Hypothesis
 from molspec.common.console import told
-from molspec.common.fields import check_count, checked
+from molspec.common.fields import check_count
 from molspec.common.task import Task
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
 from molspec.prediction import results
 from molspec.prediction.config import AnyOptions, DecodeConfig
-from molspec.prediction.options import DEFAULT_BATCH_SIZE, LARGEST, PredictOptions
+from molspec.prediction.options import LARGEST, PredictOptions
 from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Prediction, Result
 from molspec.prediction.strategy import forced_spec
@@ -37,11 +37,13 @@ class DecodableModel(Protocol):
     engine: Engine
     reader: QueryReader
     task: Task | None
-    aligned: bool
 
     @property
     def context(self) -> DraftContext:
         """The model, as drafters are built for it."""
+
+    def resolve_aligned(self, aligned: bool | None, /) -> bool:
+        """Whether targets are aligned, None being the model's own. Raises ValueError."""
 
     def decode_config(self, options: AnyOptions | None, /) -> DecodeConfig:
         """The options, resolved for the model. Raises ValueError for unsupported ones."""
@@ -66,7 +68,7 @@ class Decoder(decoding.Scheduler[Result]):
     def __init__(
         self,
         model: DecodableModel,
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        batch_size: int = PredictOptions.batch_size,
         statistics: decoding.Statistics | None = None,
     ) -> None:
         batch_size = check_count("batch_size", batch_size, LARGEST["batch_size"])
@@ -96,7 +98,8 @@ class Decoder(decoding.Scheduler[Result]):
         Raises ValueError if the model cannot decode with these options. A query that cannot be read
         gets a Result with `error` at the next step.
         """
-        config = self._strategies.model.decode_config(options)
+        model = self._strategies.model
+        config = model.decode_config(options)
         if target is not None and config.options.target_prefix is not None:
             raise ValueError("target_prefix is given with a target: expected one of them")
         if target is None:
@@ -106,10 +109,8 @@ class Decoder(decoding.Scheduler[Result]):
             work = _predict(query, config, self._strategies)
         else:
             strategy = self._strategies.forced(config)
-            given = checked("aligned", aligned, bool | None, {})
-            is_aligned = self._strategies.model.aligned if given is None else given
+            is_aligned = model.resolve_aligned(aligned)
             work = _score(query, config, self._strategies, target, is_aligned)
-        model = self._strategies.model
         answered = _answered(query, model, work)
         return self.add(decoding.Request(strategy, answered, partial(_failed, query, model)))
 

@@ -208,7 +208,7 @@ class Model:
         statistics and processes: as for `predict_stream`.
         """
         check_several("pairs", pairs, "pairs of SMILES")
-        self.check_aligned(aligned)
+        aligned = self.resolve_aligned(aligned)
         options = PredictOptions(
             batch_size=batch_size,
             canonical_queries=canonical_queries,
@@ -224,12 +224,16 @@ class Model:
         query_of = lambda pair: _two(pair)[0]  # noqa: E731
         return self._answers(pairs, submit, query_of, config, statistics, processes)
 
-    def check_aligned(self, aligned: bool | None) -> None:
-        """Raise ValueError if it is not True, False or None, or targets cannot be aligned."""
+    def resolve_aligned(self, aligned: bool | None) -> bool:
+        """Whether targets are aligned, None being the model's own.
+
+        Raises ValueError if it is not True, False or None, or targets cannot be aligned.
+        """
         if checked("aligned", aligned, bool | None, {}) and not self.vocabulary.atomwise:
             raise ValueError(
                 "aligned is True: expected False, the model reads learned pieces of text"
             )
+        return self.aligned if aligned is None else aligned
 
     def _answers(
         self,

@@ -23,7 +23,6 @@ Search = Literal["greedy", "exact", "standard", "sbs", "sampling"]
 
 #: Default maximum tokens of a prediction, EOS counted.
 DEFAULT_MAX_LENGTH = 200
-DEFAULT_BATCH_SIZE = 32
 #: Maximum hypotheses of a beam: a larger number is a typing error, and would exceed the memory.
 WIDEST_BEAM = 1000
 #: Options by their names in transformers, CTranslate2 and Syntheseus.
@@ -133,7 +132,7 @@ class PredictOptions:
         "before the last finished one; without a length penalty no better answer can then come.",
     )
     batch_size: int = setting(
-        DEFAULT_BATCH_SIZE,
+        32,
         "Most queries decoded together.",
         more="On a CPU fewer share a pass if each has several hypotheses, as is fastest. On a GPU "
         "`molspec predict` takes as many of a file as have 1,024 hypotheses, unless it is given.",

@@ -141,12 +141,12 @@ def chosen_drafter(
 
 def _drafts_pay(options: PredictOptions, device: str | None, decoder_bytes: int) -> bool:
     width = options.width
-    if device == "cpu" and ops.instruction_set() in _WAITING_KERNELS:
+    if device != "cpu":
+        return options.batch_size == 1 and width <= _WIDEST_DRAFTED_ON_DEVICE
+    if ops.instruction_set() in _WAITING_KERNELS:
         return width * queries_together(options, device) <= _TOGETHER_ON_CPU
-    if device == "cpu":
-        waits = decoder_bytes >= _WAITING_BYTES
-        return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
-    return options.batch_size == 1 and width <= _WIDEST_DRAFTED_ON_DEVICE
+    waits = decoder_bytes >= _WAITING_BYTES
+    return width <= (_WIDEST_DRAFTED_WAITING if waits else _WIDEST_DRAFTED)
 
 
 def hypotheses_together(device: str | None) -> int:

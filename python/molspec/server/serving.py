@@ -18,7 +18,7 @@ from uvicorn.config import LOGGING_CONFIG
 from molspec.engine.ops import set_num_threads
 from molspec.planners.stock import read_stock
 from molspec.prediction.model import load
-from molspec.prediction.options import DEFAULT_BATCH_SIZE
+from molspec.prediction.options import PredictOptions
 from molspec.server.app import make_app
 from molspec.server.connections import Protocol
 from molspec.server.limits import Limits
@@ -49,7 +49,7 @@ class ServerSettings:
     device: str = "cpu"
     dtype: str | None = None
     threads: int = 1
-    batch_size: int = DEFAULT_BATCH_SIZE
+    batch_size: int = PredictOptions.batch_size
     limits: Limits = field(default_factory=Limits)
     keys: tuple[str, ...] = field(default=(), repr=False)
     #: Host names that requests may give; without them any is allowed.

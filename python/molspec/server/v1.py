@@ -60,8 +60,7 @@ def _add_answers(router: APIRouter, service: Service) -> None:
             worker = _named(service, body.model)
             check_one_each("targets", body.targets, body.queries)
             service.limits.check_count("queries", body.queries)
-            worker.model.check_aligned(body.aligned)
-            aligned = worker.model.aligned if body.aligned is None else body.aligned
+            aligned = worker.model.resolve_aligned(body.aligned)
             config = service.config(worker, canonical_queries=body.canonical_queries)
         queries = [Query(query) for query in body.queries]
         targets = Targets(body.targets, aligned)

@@ -11,7 +11,7 @@ from typing import Any
 from molspec.engine.devices import is_lost
 from molspec.prediction.decoder import Decoder
 from molspec.prediction.model import Model
-from molspec.prediction.options import DEFAULT_BATCH_SIZE, PredictOptions
+from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import hypotheses_together
 from molspec.server import metrics
 from molspec.server.fair_scheduler import FairScheduler
@@ -91,7 +91,7 @@ class Worker:
         self,
         name: str,
         model: Model,
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        batch_size: int = PredictOptions.batch_size,
         most_waiting: int = 1024,
     ) -> None:
         self.name = name

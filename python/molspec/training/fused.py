@@ -152,12 +152,9 @@ def norm_of_sum(
 
     residual float32, change bfloat16 [..., width]; width is a power of two, at most 1024.
     """
-    given = (residual, change, norm.weight, norm.bias, norm.eps, dropout)
-    made: tuple[Tensor, Tensor] = _NormOfSum.apply(*given)
-    return made
+    return _NormOfSum.apply(residual, change, norm.weight, norm.bias, norm.eps, dropout)
 
 
 def dropped_relu(inner: Tensor, dropout: float) -> Tensor:
     """dropout(relu(inner)) of bfloat16 [...]."""
-    made: Tensor = _DroppedRelu.apply(inner, dropout)
-    return made
+    return _DroppedRelu.apply(inner, dropout)

@@ -19,6 +19,7 @@ from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
+from molspec.training.fusing import fuse
 from molspec.training.prepared import Prepared, read_together
 from molspec.training.signals import noted_signals
 from molspec.training.torchrun import Ranks, joined
@@ -94,6 +95,8 @@ def train(
             shared = (model.spec, data.vocabulary)
             batches = Batches(data.train, *shared, config.batch_tokens, own)
             trainer = ModelTrainer(model, batches, config, processes)
+            if own.type == "cuda" and config.precision == "bfloat16":
+                _log.info("fused kernels: %s", fuse(trainer.model))
             validate = Validator(data.validation, *shared, config, own, decode)
         processes.check_same(config=config, data=data.fingerprint)
         with closing(folder):

@@ -1,6 +1,5 @@
 """Optimiser steps: of any training, and those of a model with its averaged weights."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -14,11 +13,8 @@ from torch.optim import Optimizer
 from molspec.model.transformer import Transformer
 from molspec.training.batches import Batches, Passes
 from molspec.training.config import StepConfig, TrainConfig
-from molspec.training.fusing import fuse
 from molspec.training.optimizers import optimizers, set_learning_rate
 from molspec.training.torchrun import Ranks
-
-_log = logging.getLogger("molspec.training")
 
 #: Padded tokens a thread whose activations fit in a CPU's caches: larger batches are split.
 _CPU_TOKENS = 2048
@@ -150,8 +146,6 @@ class ModelTrainer(Trainer):
         self, model: Transformer, batches: Batches, config: TrainConfig, processes: Ranks
     ) -> None:
         self.model = model.to(batches.device).train()
-        if batches.device.type == "cuda" and config.precision == "bfloat16":
-            _log.info("fused kernels: %s", fuse(self.model))
         self.averaged = Transformer(model.spec, 0.0, model.pad_id).to(batches.device).eval()
         self.averaged.load_state_dict(model.state_dict())
         self.averaged.requires_grad_(False)
