@@ -36,9 +36,7 @@ void score_blocks(const AttentionProblem& problem, const float* query, int64_t h
   const float* keys[kBlocks];
   for (int b = 0; b < kBlocks; ++b)
     keys[b] = problem.cache + blocks[b] * problem.block_stride + head_offset;
-  f32x16 sums[kRows][kBlocks];
-  for (int r = 0; r < kRows; ++r)
-    for (int b = 0; b < kBlocks; ++b) sums[r][b] = broadcast(0.0f);
+  f32x16 sums[kRows][kBlocks] = {};
   for (int column = 0; column < problem.head_stride; ++column) {
     f32x16 key[kBlocks];
     for (int b = 0; b < kBlocks; ++b) key[b] = load(keys[b] + column * kLanes);
@@ -47,7 +45,9 @@ void score_blocks(const AttentionProblem& problem, const float* query, int64_t h
       for (int b = 0; b < kBlocks; ++b) sums[r][b] = multiply_add(value, key[b], sums[r][b]);
     }
   }
+#pragma GCC unroll 24
   for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 24
     for (int b = 0; b < kBlocks; ++b) store(scores + r * scores_stride + b * kLanes, sums[r][b]);
 }
 
@@ -82,15 +82,12 @@ void add_bias(const float* bias, int length, float scale, float* weights) {
 template <int kCount>
 void softmax_weights(float* weights, int64_t stride, int length, float scale, float* inverse) {
   const float lowest = -3.0e38f;
-  f32x16 highest[kCount], total[kCount];
+  f32x16 highest[kCount], total[kCount] = {};
   for (int i = 0; i < kCount; ++i) highest[i] = broadcast(lowest);
   for (int t = 0; t < length; t += kLanes)
     for (int i = 0; i < kCount; ++i)
       highest[i] = max(highest[i], keep_first(load(weights + i * stride + t), length - t, lowest));
-  for (int i = 0; i < kCount; ++i) {
-    highest[i] = broadcast(max_of_lanes(highest[i]));
-    total[i] = broadcast(0.0f);
-  }
+  for (int i = 0; i < kCount; ++i) highest[i] = broadcast(max_of_lanes(highest[i]));
   for (int t = 0; t < length; t += kLanes) {
     for (int i = 0; i < kCount; ++i) {
       float* at = weights + i * stride + t;
@@ -133,10 +130,7 @@ __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int
   for (int h = 0; h < kHeads; ++h) weights[h] = tile.weights + (head + h) * tile.stride;
   const int64_t first = static_cast<int64_t>(head) * problem.head_stride + column;
 
-  f32x16 sums[kRows][kHeads][kVectors];
-  for (int r = 0; r < kRows; ++r)
-    for (int h = 0; h < kHeads; ++h)
-      for (int v = 0; v < kVectors; ++v) sums[r][h][v] = broadcast(0.0f);
+  f32x16 sums[kRows][kHeads][kVectors] = {};
   for (int t = 0; t < length; ++t) {
     const float* from = problem.values[t] + first;
     asm("" : "+r"(from));  // otherwise gcc uses a register for every column's address
@@ -150,10 +144,13 @@ __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int
       }
     }
   }
+#pragma GCC unroll 24
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 24
     for (int h = 0; h < kHeads; ++h) {
       const f32x16 scale = broadcast(tile.inverse[r * problem.head_count + head + h]);
       float* to = out + r * problem.out_stride + first + h * kVectors * kLanes;
+#pragma GCC unroll 24
       for (int v = 0; v < kVectors; ++v) store(to + v * kLanes, sums[r][h][v] * scale);
     }
   }

@@ -63,6 +63,7 @@ struct FloatSums {
   template <int kRows>
   static void add_products(const float* const* in, int k, const f32x16 (&column)[kTileVectors],
                            f32x16 (&sums)[kRows][kTileVectors]) {
+#pragma GCC unroll 24
     for (int row = 0; row < kRows; ++row) {
       const f32x16 value = broadcast(in[row][k]);
       for (int v = 0; v < kTileVectors; ++v)
@@ -209,8 +210,7 @@ template <int kRows>
 void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
   const int size = problem.in_size;
   const float* from = problem.in + row * problem.in_stride;
-  f32x16 largest[kRows], total[kRows];
-  for (int r = 0; r < kRows; ++r) largest[r] = total[r] = broadcast(0.0f);
+  f32x16 largest[kRows] = {}, total[kRows] = {};
   for (int i = 0; i < size; i += kLanes) {
     for (int r = 0; r < kRows; ++r) {
       const f32x16 value = keep_first(load(from + r * problem.in_stride + i), size - i, 0.0f);
@@ -284,6 +284,7 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
 
   const int64_t column = static_cast<int64_t>(panel) * kPanelColumns + vector * kLanes;
   typename Type::Sum sums[kRows][kTileVectors];
+#pragma GCC unroll 24
   for (int v = 0; v < kTileVectors; ++v) {
     const typename Type::Sum first = Type::start(problem, column + v * kLanes);
     for (int i = 0; i < kRows; ++i) sums[i][v] = first;
@@ -294,7 +295,9 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
     Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums);
     weights += kPanelColumns * Type::kStep;
   }
-  RegisterSums<typename Type::Sum, kRows> whole;  // indexed, so not in registers above
+  // Indexed, so not in registers above; unrolled, or gcc 11 stores sums in every step.
+  RegisterSums<typename Type::Sum, kRows> whole;
+#pragma GCC unroll 24
   for (int i = 0; i < kRows; ++i)
     for (int v = 0; v < kTileVectors; ++v) whole.sums[i][v] = sums[i][v];
   finish<Type>(problem, row, column, whole);

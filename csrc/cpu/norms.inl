@@ -16,8 +16,7 @@ void layer_norm_rows(const NormProblem& problem, int64_t row) {
   const auto value = [&](int r, int64_t i) {
     return load(problem.in + (row + r) * problem.stride + i);
   };
-  f32x16 mean[kRows], squares[kRows], scale[kRows];
-  for (int r = 0; r < kRows; ++r) mean[r] = squares[r] = broadcast(0.0f);
+  f32x16 mean[kRows] = {}, squares[kRows] = {}, scale[kRows];
   if (!form.rms) {
     for (int64_t i = 0; i < problem.stride; i += kLanes)
       for (int r = 0; r < kRows; ++r) mean[r] = mean[r] + value(r, i);
@@ -57,7 +56,7 @@ void log_softmax_row(const LogSoftmaxProblem& problem, const float* in, float* o
   for (int i = 0; i < problem.size; i += kLanes)
     highest = max(highest, keep_first(load(in + i), problem.size - i, lowest));
   const float top = max_of_lanes(highest);
-  f32x16 total = broadcast(0.0f);
+  f32x16 total = {};
   for (int i = 0; i < problem.size; i += kLanes) {
     const f32x16 weight = exponential(load(in + i) - broadcast(top));
     total = total + keep_first(weight, problem.size - i, 0.0f);

@@ -169,7 +169,10 @@ inline f32x16 nearest(f32x16 x) {
 inline f32x16 broadcast(float a) { return {_mm512_set1_ps(a)}; }
 inline floats max(floats a, floats b) { return _mm512_max_ps(a, b); }
 inline floats min(floats a, floats b) { return _mm512_min_ps(a, b); }
-inline floats multiply_add(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline floats multiply_add(floats a, floats b, floats c) {
+  asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));  // gcc 12 spills with the intrinsic
+  return c;
+}
 inline __mmask16 first_lanes(int count) {
   return count >= kLanes ? 0xffff : static_cast<__mmask16>((1u << count) - 1);
 }

@@ -46,16 +46,15 @@ template <int kPanels>
 void sparse_tile(const LinearProblem& problem, int panel, int64_t row, int count) {
   constexpr int kAhead = kListRoom - Int8::kStep;
   const int64_t stride = static_cast<int64_t>(problem.panels) * kPanelColumns;
-  const auto weights = [&](int n) {
-    return problem.by_rows + (problem.list[n] & kPlaces) * stride + panel * kPanelColumns;
+  const auto weights = [&](int n, int p) {
+    return problem.by_rows + (problem.list[n] & kPlaces) * stride + (panel + p) * kPanelColumns;
   };
-  const auto fetch = [&](int n) {
-    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(weights(n) + p * kPanelColumns);
+  // Inline, or gcc 12 leaves its calls out: it sees nothing that they change.
+  const auto fetch = [&](int n) __attribute__((always_inline)) {
+    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(weights(n, p));
   };
   for (int n = 0; n < kAhead && n < count; ++n) fetch(n);
-  i32x16 sums[kPanels][kPanelVectors];
-#pragma GCC unroll 4
-  for (int p = 0; p < kPanels; ++p) sums[p][0] = sums[p][1] = sums[p][2] = sums[p][3] = zeros();
+  i32x16 sums[kPanels][kPanelVectors] = {};
   for (int n = 0; n < count; n += Int8::kStep) {
     uint32_t four = 0;
 #pragma GCC unroll 4
@@ -66,8 +65,8 @@ void sparse_tile(const LinearProblem& problem, int panel, int64_t row, int count
     const i32x16 values = broadcast_integer(static_cast<int32_t>(four));
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
-      const auto place = [&](int i) { return load_integers(weights(n + i) + p * kPanelColumns); };
-      const i32x16 a = place(0), b = place(1), c = place(2), d = place(3);
+      const i32x16 a = load_integers(weights(n, p)), b = load_integers(weights(n + 1, p));
+      const i32x16 c = load_integers(weights(n + 2, p)), d = load_integers(weights(n + 3, p));
       const i32x16 low = interleaved<low_bytes>(a, b), low2 = interleaved<low_bytes>(c, d);
       const i32x16 high = interleaved<high_bytes>(a, b), high2 = interleaved<high_bytes>(c, d);
       sums[p][0] = add_products(sums[p][0], values, interleaved<low_pairs>(low, low2));
@@ -78,7 +77,8 @@ void sparse_tile(const LinearProblem& problem, int panel, int64_t row, int count
   }
   RegisterSums<i32x16, 1, kPanelVectors> whole[kPanels];  // indexed, so not in registers above
 #pragma GCC unroll 4
-  for (int p = 0; p < kPanels; ++p) memcpy(&whole[p], sums[p], sizeof(whole[p]));
+  for (int p = 0; p < kPanels; ++p)
+    for (int v = 0; v < kPanelVectors; ++v) whole[p].sums[0][v] = sums[p][v];
   for (int p = 0; p < kPanels; ++p)
     finish<Int8>(problem, row, static_cast<int64_t>(panel + p) * kPanelColumns, whole[p]);
 }
@@ -88,10 +88,8 @@ void sparse_tile(const LinearProblem& problem, int panel, int64_t row, int count
 int most_listed(const LinearProblem& problem) {
   constexpr int kFewestPlaces = 256;  // a shorter row is not worth a list
   if (problem.by_rows == nullptr || problem.in_size < kFewestPlaces) return -1;
-#if defined(__AMX_INT8__)
-  // More rows cost tiles hardly more: the encoder's, and those of batches, gained nothing.
-  if (problem.rows > kMostTileRows) return -1;
-  if (problem.rows >= kFewestTileRows) return problem.in_size / 8;
+#if defined(__AMX_INT8__)  // more rows cost tiles hardly more
+  if (problem.rows >= kFewestTileRows) return problem.in_size / problem.rows;
 #endif
   return problem.in_size / 5;
 }
