@@ -13,7 +13,8 @@ namespace molspec::cpu {
 namespace {
 
 // Sums that stay in registers, in units of 16 lanes; rows of scores whose softmax is computed
-// together.
+// together. Loops that begin, add to or store sums are unrolled by pragma, whole (no loop has more
+// than 24 turns): gcc 11 otherwise stores sums in every step.
 #if defined(__AVX512F__)
 constexpr int kAttentionSums = 24, kSoftmaxRows = 4;
 #else
@@ -134,6 +135,7 @@ __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int
   for (int t = 0; t < length; ++t) {
     const float* from = problem.values[t] + first;
     asm("" : "+r"(from));  // otherwise gcc uses a register for every column's address
+#pragma GCC unroll 24
     for (int h = 0; h < kHeads; ++h) {
       f32x16 value[kVectors];
       for (int v = 0; v < kVectors; ++v) value[v] = load(from + (h * kVectors + v) * kLanes);

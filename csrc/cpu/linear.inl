@@ -295,8 +295,7 @@ void linear_tile(const LinearProblem& problem, int panel, int vector, int64_t ro
     Type::template accumulate<kRows>(in, static_cast<int>(step) * Type::kStep, weights, sums);
     weights += kPanelColumns * Type::kStep;
   }
-  // Indexed, so not in registers above; unrolled, or gcc 11 stores sums in every step.
-  RegisterSums<typename Type::Sum, kRows> whole;
+  RegisterSums<typename Type::Sum, kRows> whole;  // indexed, so not in registers above
 #pragma GCC unroll 24
   for (int i = 0; i < kRows; ++i)
     for (int v = 0; v < kTileVectors; ++v) whole.sums[i][v] = sums[i][v];

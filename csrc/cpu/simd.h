@@ -170,7 +170,8 @@ inline f32x16 broadcast(float a) { return {_mm512_set1_ps(a)}; }
 inline floats max(floats a, floats b) { return _mm512_max_ps(a, b); }
 inline floats min(floats a, floats b) { return _mm512_min_ps(a, b); }
 inline floats multiply_add(floats a, floats b, floats c) {
-  asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));  // gcc 12 spills with the intrinsic
+  // Not the intrinsic: gcc 12 moves some of a tile's sums through memory around it.
+  asm("vfmadd231ps {%2, %1, %0|%0, %1, %2}" : "+v"(c) : "v"(a), "v"(b));
   return c;
 }
 inline __mmask16 first_lanes(int count) {
@@ -211,7 +212,7 @@ class Selection {
 inline integers add_products(integers sum, integers x, integers y) {
 #if defined(__AVX512VNNI__)
   // Not the intrinsic: gcc 12 copies the sums of a tile back and forth around it.
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+  asm("vpdpbusd {%2, %1, %0|%0, %1, %2}" : "+v"(sum) : "v"(x), "v"(y));
   return sum;
 #else
   const __m512i a = (__m512i)x, b = (__m512i)y;

@@ -88,7 +88,7 @@ void sparse_tile(const LinearProblem& problem, int panel, int64_t row, int count
 int most_listed(const LinearProblem& problem) {
   constexpr int kFewestPlaces = 256;  // a shorter row is not worth a list
   if (problem.by_rows == nullptr || problem.in_size < kFewestPlaces) return -1;
-#if defined(__AMX_INT8__)  // more rows cost tiles hardly more
+#if defined(__AMX_INT8__)  // to tiles a further row is almost free
   if (problem.rows >= kFewestTileRows) return problem.in_size / problem.rows;
 #endif
   return problem.in_size / 5;

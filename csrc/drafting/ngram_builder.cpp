@@ -145,9 +145,8 @@ class Trainer {
 
 std::vector<const Node*> breadth_first(const Node& root) {
   std::vector<const Node*> nodes = {&root};
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  for (size_t i = 0; i < nodes.size(); ++i)
     for (const auto& child : nodes[i]->children) nodes.push_back(child.get());
-  }
   return nodes;
 }
 

@@ -22,9 +22,8 @@ class BridgeFinder {
   explicit BridgeFinder(std::vector<Atom>& atoms) : atoms_(atoms), order_(atoms.size(), 0) {}
 
   void mark() {
-    for (size_t root = 0; root < atoms_.size(); ++root) {
+    for (size_t root = 0; root < atoms_.size(); ++root)
       if (order_[root] == 0) search(static_cast<int32_t>(root), kNoAtom);
-    }
   }
 
  private:
@@ -44,9 +43,8 @@ class BridgeFinder {
   }
 
   void set_bridge(int32_t from, int32_t to) {
-    for (Bond& bond : atoms_[from].bonds) {
+    for (Bond& bond : atoms_[from].bonds)
       if (bond.neighbour == to) bond.in_ring = false;
-    }
   }
 
   std::vector<Atom>& atoms_;
@@ -167,9 +165,7 @@ void MoleculeGraph::rank(const TokenRoles& roles) {
     if (round == kRounds) return;
     for (size_t i = 0; i < count; ++i) {
       keys[i] = {ranks_[i]};
-      for (const Bond& bond : atoms_[i].bonds) {
-        keys[i].push_back(ranks_[bond.neighbour]);
-      }
+      for (const Bond& bond : atoms_[i].bonds) keys[i].push_back(ranks_[bond.neighbour]);
       std::sort(keys[i].begin() + 1, keys[i].end(), std::greater<int32_t>());
     }
   }

@@ -46,6 +46,7 @@ CONVENTIONS: dict[str, dict[str, object]] = {
     "wide head": {"d_model": 48, "head_count": 1},
     "widest head": {"d_model": 100, "head_count": 1},
     "whole panels": {"d_model": 64, "head_count": 4, "feed_forward": 128},
+    "mostly silent units": {"feed_forward": 576},
     "rms norm": {"norm_kind": "rms", "embedding_norm": True},
     "std norm": {"norm_kind": "std", "norm_eps": 0.1, "norm": "pre"},
     "relative positions": {"positions": "relative"},
@@ -74,7 +75,8 @@ def random_weights(spec: ModelSpec, seed: int = 0) -> dict[str, Tensor]:
         if len(shape) == 2:
             weights[name] = values * (1.5 / shape[1] ** 0.5)
         else:
-            weights[name] = values * 0.2 + float("norm.weight" in name)
+            silent = 3.0 * ("inner.bias" in name and spec.feed_forward > 500)
+            weights[name] = values * 0.2 + float("norm.weight" in name) - silent
     if spec.rotary_columns is not None:
         weights["rotary"] = rotations(spec.max_positions, spec.rotary_columns)
     return weights
