@@ -13,8 +13,8 @@ namespace molspec::cpu {
 namespace {
 
 // Sums that stay in registers, in units of 16 lanes; rows of scores whose softmax is computed
-// together. Loops that begin, add to or store sums are unrolled by pragma, whole (no loop has more
-// than 24 turns): gcc 11 otherwise stores sums in every step.
+// together. Where a pragma unrolls a loop, whole (none has more than 24 turns), gcc 11 otherwise
+// stores sums in every step; loops within it follow.
 #if defined(__AVX512F__)
 constexpr int kAttentionSums = 24, kSoftmaxRows = 4;
 #else
@@ -48,7 +48,6 @@ void score_blocks(const AttentionProblem& problem, const float* query, int64_t h
   }
 #pragma GCC unroll 24
   for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 24
     for (int b = 0; b < kBlocks; ++b) store(scores + r * scores_stride + b * kLanes, sums[r][b]);
 }
 
@@ -148,11 +147,9 @@ __attribute__((noinline)) void weigh_values(const AttentionProblem& problem, int
   }
 #pragma GCC unroll 24
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 24
     for (int h = 0; h < kHeads; ++h) {
       const f32x16 scale = broadcast(tile.inverse[r * problem.head_count + head + h]);
       float* to = out + r * problem.out_stride + first + h * kVectors * kLanes;
-#pragma GCC unroll 24
       for (int v = 0; v < kVectors; ++v) store(to + v * kLanes, sums[r][h][v] * scale);
     }
   }
