@@ -20,7 +20,6 @@ void bind_paths(py::class_<Paths>& bound) {
   bound.def("start", &Paths::start, py::arg("row"), py::arg("source_ids"))
       .def("release", &Paths::release, py::arg("row"))
       .def("request", &Paths::request, py::arg("paths"), py::arg("counts"))
-      .def("advance", &advance<Paths>, py::arg("log_probs"))
       .def_property_readonly("trees", [](const Paths& self) {
         return std::vector<DraftTree>(self.trees());  // the next request() overwrites its own
       });

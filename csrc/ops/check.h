@@ -5,7 +5,6 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <type_traits>
 #include <utility>
 
@@ -40,15 +39,6 @@ inline void check_alignment(const void* data, const char* name, int64_t bytes) {
         " bytes");
 }
 
-// torch's name of the type of entries T.
-template <typename T>
-constexpr ScalarType kTypeOf = std::is_same_v<T, uint8_t>   ? ScalarType::Byte
-                               : std::is_same_v<T, int32_t> ? ScalarType::Int
-                               : std::is_same_v<T, int64_t> ? ScalarType::Long
-                               : std::is_same_v<T, float>   ? ScalarType::Float
-                               : std::is_same_v<T, double>  ? ScalarType::Double
-                                                            : ScalarType::Undefined;
-
 // A tensor's shape in an error: "[2, 3]".
 struct Shape {
   const Tensor& tensor;
@@ -63,7 +53,7 @@ struct Shape {
 // The data of a contiguous tensor of entries T and the given number of dimensions.
 template <typename T>
 T* checked_data(const Tensor& tensor, const char* name, int64_t dimensions) {
-  constexpr ScalarType type = kTypeOf<std::remove_const_t<T>>;
+  constexpr ScalarType type = torch::headeronly::CppTypeToScalarType<std::remove_const_t<T>>::value;
   check(tensor.scalar_type() == type, name, " is of ", type_name(tensor.scalar_type()),
         ": expected ", type_name(type));
   check(tensor.dim() == dimensions, name, " has ", tensor.dim(), " dimensions: expected ",

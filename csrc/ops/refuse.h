@@ -6,11 +6,9 @@
 
 #include "common/require.h"
 
-namespace torch {
-namespace stable {
+namespace torch::stable {
 class Tensor;
 }
-}  // namespace torch
 
 namespace molspec {
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 
@@ -17,20 +18,13 @@ constexpr uint64_t kBitsOfOne = uint64_t{1023} << 52;
 inline double fixed_exp(double value) {
   constexpr double kPerLn2 = 1.4426950408889634, kRounding = 6755399441055744.0;  // 1.5 * 2^52
   constexpr double kLn2High = 0.693147180369123816490, kLn2Low = 1.90821492927058770002e-10;
-  constexpr double kSeries[] = {1. / 6227020800,
-                                1. / 479001600,
-                                1. / 39916800,
-                                1. / 3628800,
-                                1. / 362880,
-                                1. / 40320,
-                                1. / 5040,
-                                1. / 720,
-                                1. / 120,
-                                1. / 24,
-                                1. / 6,
-                                1. / 2,
-                                1.,
-                                1.};
+  constexpr auto kSeries = [] {  // 1 / 13!, ..., 1 / 1!, 1 / 0!
+    std::array<double, 14> series{};
+    double factorial = 1;  // exact
+    for (size_t n = 0; n < series.size(); factorial *= static_cast<double>(++n))
+      series[series.size() - 1 - n] = 1 / factorial;
+    return series;
+  }();
   value = std::max(value, -700.0);  // NaN stays
   const double rounded = value * kPerLn2 + kRounding, power = rounded - kRounding;
   const double rest = (value - power * kLn2High) - power * kLn2Low;

@@ -7,24 +7,23 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "rules/fixed_math.h"
 
 namespace molspec {
 
-struct PhiloxBits {
-  uint32_t word[4];
-};
+using PhiloxBits = std::array<uint32_t, 4>;
 
 inline PhiloxBits philox(PhiloxBits counter, uint64_t key) {
   auto low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const uint64_t left = uint64_t{0xD2511F53} * counter.word[0];
-    const uint64_t right = uint64_t{0xCD9E8D57} * counter.word[2];
-    counter = {
-        {static_cast<uint32_t>(right >> 32) ^ counter.word[1] ^ low, static_cast<uint32_t>(right),
-         static_cast<uint32_t>(left >> 32) ^ counter.word[3] ^ high, static_cast<uint32_t>(left)}};
+    const uint64_t left = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t right = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {{static_cast<uint32_t>(right >> 32) ^ counter[1] ^ low, static_cast<uint32_t>(right),
+                static_cast<uint32_t>(left >> 32) ^ counter[3] ^ high,
+                static_cast<uint32_t>(left)}};
     low += 0x9E3779B9;
     high += 0xBB67AE85;
   }
@@ -43,7 +42,7 @@ class Noise {
   // A new noise for each pair of numbers.
   Noise after(uint32_t a, uint32_t b = 0) const {
     const PhiloxBits bits = philox({{a, b, 0, kKeys}}, key_);
-    return Noise(uint64_t{bits.word[1]} << 32 | bits.word[0]);
+    return Noise(uint64_t{bits[1]} << 32 | bits[0]);
   }
   // For rejection sampling: the noise that decides on drafts, and the drafter's. They are
   // independent of each other and of this one.
@@ -52,7 +51,7 @@ class Noise {
   // Uniform in the open interval from 0 to 1: an odd multiple of 2^-53.
   double even(uint32_t position, uint32_t token) const {
     const PhiloxBits bits = philox({{token >> 1, position, 0, kDraws}}, key_);
-    const uint32_t low = bits.word[2 * (token & 1)], high = bits.word[2 * (token & 1) + 1];
+    const uint32_t low = bits[2 * (token & 1)], high = bits[2 * (token & 1) + 1];
     const uint64_t whole = (uint64_t{high} << 20) | (low >> 12);
     return (static_cast<double>(whole) + 0.5) * (1.0 / 4503599627370496.0);
   }

@@ -89,7 +89,7 @@ void Batch::plan(const std::vector<AdmittedTree>& proposed) {
 std::vector<Decoded> Batch::advance(const float* log_probs, int32_t vocab_size) {
   if (tree_.staged().empty() && live_count_ > 0)
     throw_invalid("nothing is staged: expected plan() after start() and advance()");
-  const StepLogProbs rows(tree_, by_settings(log_probs, vocab_size), vocab_size);
+  const StepLogProbs rows{tree_, by_settings(log_probs, vocab_size), vocab_size};
   std::vector<Decoded> done;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (!rows_[i].live || !rows_[i].search->advance(rows)) continue;
@@ -124,8 +124,7 @@ Decoded Batch::take(Query& query) const {
   std::vector<Hypothesis>& found = decoded.hypotheses;
   // A beam may have more ranks than there are tokens that it may write.
   const auto is_impossible = [](const Hypothesis& each) { return each.log_prob == -kInfinity; };
-  if (its.changes_rows())
-    found.erase(std::remove_if(found.begin(), found.end(), is_impossible), found.end());
+  if (its.changes_rows()) std::erase_if(found, is_impossible);
   if (its.token_log_probs && decoded.error.empty())
     for (Hypothesis& hypothesis : found) hypothesis.token_log_probs = token_log_probs(hypothesis);
   return decoded;

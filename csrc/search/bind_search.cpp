@@ -130,10 +130,7 @@ void bind_sampling(py::module_& module) {
                 .token_id;
           },
           py::arg("log_probs"), py::arg("position"));
-  module.def("philox", [](std::array<uint32_t, 4> counter, uint64_t key) {
-    const PhiloxBits bits = philox({{counter[0], counter[1], counter[2], counter[3]}}, key);
-    return std::array<uint32_t, 4>{bits.word[0], bits.word[1], bits.word[2], bits.word[3]};
-  });
+  module.def("philox", &philox);
   module.def("fixed_log", &fixed_log);
   module.def("fixed_exp", &fixed_exp);
 }
@@ -207,7 +204,6 @@ void bind_batch(py::module_& module) {
       .def("cancel", &Batch::cancel, py::arg("row"))
       .def("paths", &Batch::paths)
       .def("plan", &Batch::plan, py::arg("proposed") = std::vector<AdmittedTree>())
-      .def("advance", &advance<Batch>, py::arg("log_probs"))
       .def("run", &run, py::arg("step"), py::arg("until_done") = false)
       .def_property_readonly("live_count", &Batch::live_count);
   bind_step(bound);

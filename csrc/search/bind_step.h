@@ -25,7 +25,7 @@ template <typename Searches>
 void bind_step(pybind11::class_<Searches>& bound) {
   using Integers = pybind11::array_t<int32_t>;
   static_assert(sizeof(TokenTree::StagedNode) == 4 * sizeof(int32_t));
-  bound
+  bound.def("advance", &advance<Searches>, pybind11::arg("log_probs"))
       .def_property_readonly("block_count",
                              [](const Searches& self) { return self.tree().block_count(); })
       .def_property_readonly("nodes",

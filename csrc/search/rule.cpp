@@ -1,7 +1,6 @@
 #include "search/rule.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -114,8 +113,7 @@ class Rejection {
   // The argmax of noisy log-probs, the lowest id among equals. If rounding left no probability, p
   // and q were equal, so the whole distribution serves.
   int32_t draw(uint32_t position) const {
-    const bool any =
-        std::any_of(left_.begin(), left_.end(), [](double value) { return value > 0; });
+    const bool any = std::ranges::any_of(left_, [](double value) { return value > 0; });
     const std::vector<double>& from = any ? left_ : drawn_from_;
     int32_t token = 0;
     double best = -std::numeric_limits<double>::infinity();

@@ -67,10 +67,8 @@ void TokenTree::remove(int32_t slot) {
 
 void TokenTree::clear(int32_t row) {
   std::vector<int32_t>& blocks = blocks_[row];
-  for (const int32_t block : blocks) {
-    free_slots_[block] = kAllFree;
-    free_blocks_.push_back(block);
-  }
+  for (const int32_t block : blocks) free_slots_[block] = kAllFree;
+  free_blocks_.insert(free_blocks_.end(), blocks.begin(), blocks.end());
   blocks.clear();
 }
 

@@ -155,8 +155,7 @@ void MoleculeGraph::rank(const TokenRoles& roles) {
   std::iota(sorted.begin(), sorted.end(), size_t{0});
   ranks_.assign(count, 0);
   for (int round = 0;; ++round) {
-    std::sort(sorted.begin(), sorted.end(),
-              [&](size_t left, size_t right) { return keys[left] < keys[right]; });
+    std::ranges::sort(sorted, {}, [&](size_t atom) -> const Key& { return keys[atom]; });
     for (size_t i = 1; i < count; ++i) {
       const bool same = keys[sorted[i]] == keys[sorted[i - 1]];
       ranks_[sorted[i]] = same ? ranks_[sorted[i - 1]] : static_cast<int32_t>(i);
@@ -176,10 +175,7 @@ void MoleculeGraph::sort_bonds() {
     return std::make_tuple(bond.in_ring, bond.in_ring ? -bond.order : 0, ranks_[bond.neighbour],
                            bond.neighbour);
   };
-  for (Atom& atom : atoms_) {
-    std::sort(atom.bonds.begin(), atom.bonds.end(),
-              [&](const Bond& left, const Bond& right) { return key(left) < key(right); });
-  }
+  for (Atom& atom : atoms_) std::ranges::sort(atom.bonds, {}, key);
 }
 
 }  // namespace molspec

@@ -13,10 +13,7 @@
 namespace molspec {
 
 struct SpecialIds {
-  int32_t pad;
-  int32_t bos;
-  int32_t eos;
-  int32_t unk;
+  int32_t pad, bos, eos, unk;
 
   // Such tokens are never copied.
   MOLSPEC_ANYWHERE bool holds(int32_t token) const {
