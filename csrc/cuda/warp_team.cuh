@@ -27,8 +27,6 @@ static_assert(kGuessContext <= 16 && NgramTable::kMaxOrder <= kWarp / 2);
 struct WarpTeam {
   GuessShared& shared;
 
-  __device__ explicit WarpTeam(GuessShared& own) : shared(own) {}
-
   __device__ bool leads() const { return lane_index() == 0; }
   __device__ void sync() const { __syncwarp(); }
 

@@ -65,7 +65,7 @@ class Continuations : public CachedPaths {
   // Throws std::invalid_argument if nothing is staged.
   bool advance(const float* log_probs, int32_t vocab_size) {
     check_staged();
-    const StepLogProbs rows(tree_, log_probs, vocab_size);
+    const StepLogProbs rows{tree_, log_probs, vocab_size};
     bool done = true;
     for (size_t i = 0; i < states_.size(); ++i) {
       PathState& state = states_[i];
@@ -96,9 +96,9 @@ class Continuations : public CachedPaths {
       };
       if (chosen != eos) state.last = add(chosen);
       if (width_ == 1 || !tree.drawn_from.empty()) continue;
-      best_tokens(row, log_probs.vocab_size(), width_, likeliest_);
+      best_tokens(row, log_probs.vocab_size, width_, likeliest_);
       for (const Candidate& other : likeliest_)
-        if (other.token != chosen && other.token != eos) add(other.token);
+        if (other.token_id != chosen && other.token_id != eos) add(other.token_id);
     }
   }
 

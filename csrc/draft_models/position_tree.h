@@ -31,7 +31,7 @@ class PositionTrees {
       if (position < ranked_count) return tokens;
       ++ranked_count;  // a path reaches the positions in their order
       best_tokens(positions[position], vocab_size, std::min(kMostSiblings, vocab_size), tokens);
-      std::erase_if(tokens, [&](const Candidate& next) { return special.holds(next.token); });
+      std::erase_if(tokens, [&](const Candidate& next) { return special.holds(next.token_id); });
       return tokens;
     };
     best_first_.draft(most, next_tokens, out);

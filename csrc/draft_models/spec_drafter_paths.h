@@ -40,7 +40,7 @@ class SpecDrafterPaths : public CachedPaths {
   // nothing is staged.
   void advance(const float* log_probs, int32_t vocab_size) {
     check_staged();
-    const StepLogProbs rows(tree_, log_probs, vocab_size);
+    const StepLogProbs rows{tree_, log_probs, vocab_size};
     const SpecialIds& special = model_->roles().special();
     for (size_t i = 0; i < states_.size(); ++i) {
       const PathState& state = states_[i];

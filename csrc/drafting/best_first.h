@@ -34,7 +34,7 @@ class BestFirst {
       for (const Candidate& next : next_tokens(out, node, depth)) {
         const float path = before + std::min(next.log_prob, 0.0F);
         if (!(path >= min_log_prob_)) break;
-        heap_.push_back({path, node, next.token});
+        heap_.push_back({path, node, next.token_id});
         std::push_heap(heap_.begin(), heap_.end(), worse);
       }
     };

@@ -1,7 +1,5 @@
 #include "drafting/copy_text.h"
 
-#include <algorithm>
-
 namespace molspec {
 
 void CopyTextWriter::write(const std::vector<int32_t>& source_ids, bool rewrite, CopyText& out) {

@@ -1,7 +1,6 @@
 #include "drafting/draft_tree.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace molspec {
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <span>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "drafting/best_first.h"
 
@@ -67,7 +65,7 @@ class GuessDrafter final : public Drafter {
       const float least = std::exp(options_.min_log_prob() - tree.log_prob(node));
       guess_.candidates(state(node), options_.node_budget, candidates_, least);
       const int32_t eos = model_->roles().special().eos;
-      std::erase_if(candidates_, [&](const Candidate& next) { return next.token == eos; });
+      std::erase_if(candidates_, [&](const Candidate& next) { return next.token_id == eos; });
       return std::span(candidates_);
     };
     best_first_.draft(options_.max_depth, next_tokens, out);

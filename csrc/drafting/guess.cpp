@@ -61,7 +61,7 @@ void Guess::advance(const GuessState& parent, int32_t token, GuessState& child) 
   model_->roles().check_token(token);
   child.match_lengths.resize(codes_.size());
   child.copied.resize(parent.copied.size());
-  advance_guess(HostTeam(lookup_), rules_, view(parent), token, child.view());
+  advance_guess(HostTeam{lookup_}, rules_, view(parent), token, child.view());
 }
 
 // The view of a const state is only read.
@@ -84,7 +84,7 @@ int32_t Guess::observed_symbol(const GuessState& state, int32_t token) const {
 int Guess::find_symbols(const GuessState& state) const {
   const NgramTable ngram = model_->ngram()->table();
   GuessContext context;
-  return guess_symbols(HostTeam(lookup_), rules_, ngram, view(state), context.data());
+  return guess_symbols(HostTeam{lookup_}, rules_, ngram, view(state), context.data());
 }
 
 int Guess::find_copies(const GuessState& state) const {

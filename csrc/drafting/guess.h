@@ -21,13 +21,8 @@
 namespace molspec {
 
 struct Candidate {
-  int32_t token;
+  int32_t token_id;
   float log_prob;  // natural log
-};
-
-constexpr auto likelier = [](const Candidate& left, const Candidate& right) {
-  return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
-                                         : left.token < right.token;
 };
 
 // The data of a loaded model that all queries share: immutable, used by several threads.

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <optional>
 #include <stdexcept>
-#include <vector>
 
 #include "drafting/guess.h"
 

@@ -79,9 +79,8 @@ struct NgramLookup {
   uint32_t path_[NgramTable::kMaxOrder];
 };
 
-class HostTeam {
- public:
-  explicit HostTeam(NgramLookup& lookup) : lookup_(lookup) {}
+struct HostTeam {
+  NgramLookup& lookup;
 
   static constexpr bool leads() { return true; }
   void sync() const {}
@@ -127,9 +126,9 @@ class HostTeam {
   }
 
   int look_up(const NgramTable& table, const int32_t* context, float floor) const {
-    return lookup_.find(table, context, kGuessContext, floor);
+    return lookup.find(table, context, kGuessContext, floor);
   }
-  SymbolProbability* found() const { return lookup_.found.data(); }
+  SymbolProbability* found() const { return lookup.found.data(); }
 
  private:
   static int longest(const uint8_t* matches, int32_t count) {
@@ -137,8 +136,6 @@ class HostTeam {
     for (int32_t i = 0; i < count; ++i) result = std::max(result, matches[i]);
     return result;
   }
-
-  NgramLookup& lookup_;
 };
 
 }  // namespace molspec

@@ -23,6 +23,12 @@ MOLSPEC_ANYWHERE inline bool better(const RankedCandidate& left, const RankedCan
   return left.token_id < right.token_id;
 }
 
+// The order of tokens by the model's, or by guessed, log-probs.
+inline constexpr auto likelier = [](const auto& left, const auto& right) {
+  return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
+                                         : left.token_id < right.token_id;
+};
+
 // Reduces a list to its `count` best items, best first.
 template <typename Items, typename Order>
 void keep_best(Items& items, int64_t count, Order order) {

@@ -6,23 +6,20 @@
 
 namespace molspec {
 // The stepper of rules/beam.h: the settings, and the state of the hypotheses of some lists.
-class BeamSearch::Stepper {
- public:
-  Stepper(const BeamSearch& search, const BeamLists& lists) : search_(search), lists_(lists) {}
+struct BeamSearch::Stepper {
+  const BeamSearch& search;
+  const BeamLists& lists;
 
-  int32_t beam_size() const { return search_.spec_.beam_size; }
-  const Stop& stop() const { return search_.stop_; }
-  bool apart() const { return search_.spec_.finished_apart; }
-  double score(double log_prob, int32_t length) const { return search_.score(log_prob, length); }
+  int32_t beam_size() const { return search.spec_.beam_size; }
+  const Stop& stop() const { return search.stop_; }
+  bool apart() const { return search.spec_.finished_apart; }
+  double score(double log_prob, int32_t length) const { return search.score(log_prob, length); }
   bool evaluated(int32_t rank) const { return note(rank).evaluated; }
   bool is_non_finite(int32_t rank) const { return note(rank).evaluated && note(rank).best.empty(); }
   bool drafted(int32_t rank) const { return note(rank).drafted; }
 
  private:
-  const Note& note(int32_t rank) const { return search_.note(lists_.beam[rank].node); }
-
-  const BeamSearch& search_;
-  const BeamLists& lists_;
+  const Note& note(int32_t rank) const { return search.note(lists.beam[rank].node); }
 };
 
 BeamSearch::BeamSearch(const BeamSpec& spec, const Row& row)
@@ -101,7 +98,7 @@ void BeamSearch::look_ahead() {
   std::copy_n(lists_.beam.begin(), lists_.count, ahead.beam.begin());
   ahead.count = lists_.count;
   ahead.finished_count = 0;
-  const Stepper stepper(*this, ahead);
+  const Stepper stepper{*this, ahead};
   int32_t budget = spec_.node_budget;
   bool live = true;
   for (int32_t step = 0; step < spec_.steps && budget > 0 && live; ++step) {
@@ -174,9 +171,9 @@ void BeamSearch::blend_drafts(int32_t slot) {
   if (blended.empty()) return;
   const auto drafted = static_cast<std::ptrdiff_t>(blended.size());
   for (const Candidate& guess : its.guesses) {
-    const auto same = [&](const Candidate& draft) { return draft.token == guess.token; };
+    const auto same = [&](const Candidate& draft) { return draft.token_id == guess.token_id; };
     if (left <= 0 || std::any_of(blended.begin(), blended.begin() + drafted, same)) continue;
-    blended.push_back({guess.token, guess.log_prob + std::log(left)});
+    blended.push_back({guess.token_id, guess.log_prob + std::log(left)});
   }
   std::stable_sort(blended.begin(), blended.end(), likelier);
   blended.resize(std::min(blended.size(), static_cast<size_t>(width())));
@@ -187,10 +184,10 @@ void BeamSearch::blend_drafts(int32_t slot) {
 
 bool BeamSearch::accept(const StepLogProbs& log_probs) {
   for (const int32_t slot : staged_) {
-    best_tokens(log_probs.after(slot), log_probs.vocab_size(), width(), note(slot).best);
+    best_tokens(log_probs.after(slot), log_probs.vocab_size, width(), note(slot).best);
     note(slot).evaluated = true;
   }
-  const Stepper stepper(*this, lists_);
+  const Stepper stepper{*this, lists_};
   bool live;
   while ((live = is_live(stepper, lists_))) {
     const int32_t choice_count = choose(lists_, false);
@@ -250,7 +247,7 @@ void BeamSearch::add_choices(BeamLists& lists, int32_t rank, bool guessed) {
   for (const Candidate& next : guessed ? guesses(entry.node) : note(entry.node).best) {
     const double log_prob = entry.log_prob + static_cast<double>(next.log_prob);
     lists.choices.push_back(
-        {{score(log_prob, entry.length + 1), rank, next.token},
+        {{score(log_prob, entry.length + 1), rank, next.token_id},
          log_prob,
          guessed ? entry.confidence * std::exp(next.log_prob) : entry.confidence});
   }

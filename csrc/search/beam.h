@@ -78,7 +78,7 @@ class BeamSearch final : public Search {
 
  private:
   using Note = BeamNotes::Note;
-  class Stepper;
+  struct Stepper;
 
   void begin(const std::vector<int32_t>& source_ids) override;
   void heads(std::vector<Head*>& out) override;

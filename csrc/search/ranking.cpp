@@ -1,6 +1,5 @@
 #include "search/ranking.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

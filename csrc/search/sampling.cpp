@@ -1,6 +1,5 @@
 #include "search/sampling.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -18,12 +17,8 @@ float greatest(const float* log_probs, int32_t vocab_size) {
 }
 
 void rank(const Sampling& sampling, std::vector<Tempered>& tokens) {
-  const auto before = [](const Tempered& left, const Tempered& right) {
-    return left.log_prob != right.log_prob ? left.log_prob > right.log_prob
-                                           : left.token_id < right.token_id;
-  };
   const auto size = static_cast<int32_t>(tokens.size());
-  keep_best(tokens, std::min(sampling.top_k.value_or(size), size), before);
+  keep_best(tokens, std::min(sampling.top_k.value_or(size), size), likelier);
 }
 
 // A token's probability, in units of the likeliest token's.

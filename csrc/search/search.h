@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "drafting/drafter.h"
@@ -96,23 +95,15 @@ Query& checked_row(std::vector<Query>& rows, int32_t index, bool live) {
 }
 
 // The model's log-probs after the nodes of a step.
-class StepLogProbs {
- public:
-  // rows: [staged node, vocab_size].
-  StepLogProbs(const TokenTree& tree, const float* rows, int32_t vocab_size)
-      : tree_(tree), rows_(rows), vocab_size_(vocab_size) {}
+struct StepLogProbs {
+  const TokenTree& tree;
+  const float* rows;  // [staged node, vocab_size]
+  int32_t vocab_size;
 
   // The row [vocab_size] of a staged node.
   const float* after(int32_t node) const {
-    return rows_ + int64_t{tree_.staged_index(node)} * vocab_size_;
+    return rows + int64_t{tree.staged_index(node)} * vocab_size;
   }
-  const TokenTree& tree() const { return tree_; }
-  int32_t vocab_size() const { return vocab_size_; }
-
- private:
-  const TokenTree& tree_;
-  const float* rows_;
-  int32_t vocab_size_;
 };
 
 class Search {

@@ -35,14 +35,14 @@ struct SequenceTeam {
   Drawn next(int32_t node) const {
     const auto length = static_cast<uint32_t>(sequence.token_ids.size());
     const Drawn next = sequence.rule(
-        {log_probs.after(slot(node)), log_probs.vocab_size(), length, sequence, slot(node)});
+        {log_probs.after(slot(node)), log_probs.vocab_size, length, sequence, slot(node)});
     sequence.tolerated_tokens += next.tolerated;
     return next;
   }
   int32_t drafted(int32_t node, int32_t token_id) const {
-    const int32_t child = log_probs.tree().child(slot(node), token_id);
+    const int32_t child = log_probs.tree.child(slot(node), token_id);
     const bool staged =
-        child != TokenTree::kNone && log_probs.tree().staged_index(child) != TokenTree::kNone;
+        child != TokenTree::kNone && log_probs.tree.staged_index(child) != TokenTree::kNone;
     return staged ? child + 1 : kLastToken;
   }
   void keep(int32_t node, int32_t /*count*/) const { sequence.accepted.push_back(slot(node)); }

@@ -26,7 +26,7 @@ namespace {
 bool accept_nucleus(int32_t token_id, const std::vector<Candidate>& best, double nucleus) {
   double above = 0.0;
   for (const Candidate& each : best) {
-    if (each.token == token_id) return true;
+    if (each.token_id == token_id) return true;
     above += std::exp(static_cast<double>(each.log_prob));
     if (above >= nucleus) return false;
   }
@@ -114,14 +114,14 @@ class SpeculativeBeamSearch final : public Search {
   // Whether the model's log-probs after a node are numbers.
   static bool has_numbers(const StepLogProbs& log_probs, int32_t node) {
     const float* row = log_probs.after(node);
-    return std::isfinite(*std::max_element(row, row + log_probs.vocab_size()));
+    return std::isfinite(*std::max_element(row, row + log_probs.vocab_size));
   }
   // The likeliest tokens after a hypothesis (kRoot) or a draft, ranked at their first use.
   const std::vector<Candidate>& likeliest(int32_t draft, int32_t node,
                                           const StepLogProbs& log_probs) {
     std::vector<Candidate>& best = best_[draft + 1];
     if (best.empty())
-      best_tokens(log_probs.after(node), log_probs.vocab_size(), spec_.beam_size, best);
+      best_tokens(log_probs.after(node), log_probs.vocab_size, spec_.beam_size, best);
     return best;
   }
   // Writes the accepted drafts, after kRoot, to `path_`.
@@ -158,9 +158,9 @@ class SpeculativeBeamSearch final : public Search {
       const int32_t draft_token = last ? kNoToken : from.drafts.token_ids[path_[depth + 1]];
       ++length;
       for (const Candidate& next : likeliest(path_[depth], node, log_probs)) {
-        if (next.token == draft_token) continue;
+        if (next.token_id == draft_token) continue;
         const double total = log_prob + static_cast<double>(next.log_prob);
-        extensions_.push_back({{score(total, length), rank, next.token}, total, node, length});
+        extensions_.push_back({{score(total, length), rank, next.token_id}, total, node, length});
       }
       if (last) return;
       log_prob += static_cast<double>(log_probs.after(node)[draft_token]);

@@ -47,10 +47,6 @@ struct BeamAnswers {
     const int32_t requested = head(query).max_length;
     return requested < capacity ? requested : static_cast<int32_t>(capacity) - 1;
   }
-  // Tokens of one hypothesis that may be chosen, as in rules/beam.h.
-  MOLSPEC_ANYWHERE int32_t candidate_count() const {
-    return static_cast<int32_t>(beam_size) + (finished_apart() ? 1 : 0);
-  }
 };
 
 // Shared by the operators of a round.
@@ -75,7 +71,7 @@ struct BeamRows {
 struct BestTokens {
   int32_t* ids;      // [node, count]
   float* log_probs;  // [node, count]
-  int64_t count;     // BeamAnswers::candidate_count()
+  int64_t count;     // candidate_count (rules/beam.h)
 };
 
 // stage_beams: the live hypotheses of every query -> nodes of the next decoder_step, query by

@@ -63,7 +63,7 @@ struct Guesser {
         GuessTables::carve(*reinterpret_cast<const GuessTables::Head*>(tables), table_row);
     const GuessText copy_text =
         GuessTextRow::carve(*reinterpret_cast<const GuessTextRow::Head*>(text), text_row);
-    return {{carved.symbols, copy_text}, carved.ngram, shared, WarpTeam(shared)};
+    return {{carved.symbols, copy_text}, carved.ngram, shared, WarpTeam{shared}};
   }
 
   // Moves the data that is read most to shared memory; the n-gram model's large arrays never.

@@ -304,7 +304,11 @@ struct TreeGrower {
       if (after != DraftJob::kNone) kept |= uint64_t{1} << after;
       // The parent's next entry, and the node's own first one.
       if (lane_index() == parent) ++next;
-      if (lane_index() == nodes) join(after, deep, path);
+      if (lane_index() == nodes) {
+        expansion = after;
+        depth = deep;
+        base = path;
+      }
       if (lane_index() == parent || lane_index() == nodes) look();
       if (needs) break;
     }
@@ -315,12 +319,6 @@ struct TreeGrower {
     if (lane_index() == open) expansion = after;
     request(from, by);
     return false;
-  }
-
-  __device__ void join(int32_t after, int32_t deep, float path) {
-    expansion = after;
-    depth = deep;
-    base = path;
   }
 
   // The jobs of a turn: the needed expansion, the tokens copied after it, and the likeliest other

@@ -3,12 +3,12 @@
 
 #include <torch/csrc/stable/library.h>
 
-#include <string>
 #include <vector>
 
 #include "cuda/rounds/beam_rows.h"
 #include "cuda/rounds/greedy_rows.h"
 #include "cuda/stream.h"
+#include "rules/beam.h"
 
 namespace molspec::cuda {
 namespace {
@@ -212,8 +212,10 @@ void extend_beams_op(const Tensors& beams, const Tensors& best, const Tensor& le
                                    stream.data<const double>(length_norms, "length_norms", 1),
                                    static_cast<int32_t>(eos_id)};
   const BeamAnswers& answers = problem.rows.answers;
-  check(problem.best.count == answers.candidate_count(), "best_ids has shape ", Shape{best[0]},
-        ": expected [nodes, ", answers.candidate_count(), "]");
+  const int32_t count =
+      candidate_count(static_cast<int32_t>(answers.beam_size), answers.finished_apart());
+  check(problem.best.count == count, "best_ids has shape ", Shape{best[0]}, ": expected [nodes, ",
+        count, "]");
   check(length_norms.numel() == answers.capacity, "length_norms has ", length_norms.numel(),
         " entries: expected ", answers.capacity);
   extend_beams(problem, stream);
