@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from molspec.checkpoints import lightning
+from molspec.checkpoints import files, lightning
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import only, only_file, read_object
 from molspec.checkpoints.names import TORCH_LAYERS, Rules, matrix, take, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
@@ -43,7 +42,7 @@ def recognises(path: Path) -> bool:
 def _is_vocabulary(file: Path) -> bool:
     if file.suffix == ".json":
         try:
-            return "vocabulary" in read_object(file)
+            return "vocabulary" in files.read_object(file)
         except (OSError, CheckpointError):
             return False
     return file.suffix == ".txt"
@@ -55,11 +54,11 @@ def read(path: Path, vocabulary_file: Path | None = None) -> Checkpoint:
     vocabulary_file: its vocabulary; by default the only one beside it.
     """
     folder = path if path.is_dir() else path.parent
-    file = only_file(path, "*.ckpt")
+    file = files.only_file(path, "*.ckpt")
     if vocabulary_file is None:
         vocabularies = [file for file in sorted(folder.glob("*vocab*")) if _is_vocabulary(file)]
         cure = "vocabularies; molspec convert --vocabulary names one"
-        vocabulary_file = only(vocabularies, cure)
+        vocabulary_file = files.only(vocabularies, cure)
     vocabulary = _read_vocabulary(vocabulary_file)
     state, sizes = lightning.load_parts(file, "Chemformer", _SIZES.values())
     spec = _spec(state, sizes)
@@ -86,7 +85,7 @@ def _spec(state: Mapping[str, Any], sizes: Mapping[str, Any]) -> ModelSpec:
 def _read_vocabulary(file: Path) -> Vocabulary:
     special = _SPECIAL_TOKENS
     if file.suffix == ".json":
-        stored = read_object(file)
+        stored = files.read_object(file)
         if "vocabulary" not in stored:
             raise CheckpointError(f"{file.name}: expected an object with 'vocabulary'")
         tokens = stored["vocabulary"]

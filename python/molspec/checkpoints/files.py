@@ -11,8 +11,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from molspec.checkpoints.checkpoint import CheckpointError
-from molspec.common.console import naming
-from molspec.common.fields import each_once
+from molspec.common import console, fields
 
 ValueT = TypeVar("ValueT")
 #: Between the number of a part and the number of parts.
@@ -100,7 +99,7 @@ def _check_names(files: Sequence[Path]) -> None:
 def read_object(path: Path) -> dict[str, Any]:
     """Read the JSON object in `path`. Raises CheckpointError if there is none."""
     try:
-        values = json.loads(path.read_text("utf-8"), object_pairs_hook=each_once)
+        values = json.loads(path.read_text("utf-8"), object_pairs_hook=fields.each_once)
     except ValueError as error:
         raise CheckpointError(f"{path.name} is not JSON: {error}") from error
     except RecursionError as error:
@@ -130,7 +129,7 @@ def write_file(path: Path, data: bytes) -> None:
 
     Pipes and devices are written directly. Raises OSError, naming the file.
     """
-    with naming(path):
+    with console.naming(path):
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return

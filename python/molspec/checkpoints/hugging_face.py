@@ -14,12 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec.checkpoints import hugging_face_t5, t5chem
+from molspec.checkpoints import hugging_face_t5, inert_pickle, names, t5chem
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
 from molspec.checkpoints.files import load_parts, load_weights, read_object, weight_files
 from molspec.checkpoints.hugging_face_vocabulary import read_vocabulary
-from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.names import Rules, first, lacking, matrix, take, unwrapped
 from molspec.engine.torch.generation import warn_of_processors, with_generation
 from molspec.model.spec import MOST_POSITIONS, Activation, ModelSpec
 from molspec.model.transformer import first_token
@@ -46,7 +44,7 @@ _NEEDED = (
     *("d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
     *("encoder_ffn_dim", "max_position_embeddings", "decoder_start_token_id"),
 )
-_NAMES: Rules = (
+_NAMES: names.Rules = (
     (r"embedding_norm", "layernorm_embedding"),
     (r"self_attention_norm", "self_attn_layer_norm"),
     (r"cross_attention_norm", "encoder_attn_layer_norm"),
@@ -98,9 +96,9 @@ def read(path: Path) -> Checkpoint:
 def _read_state(folder: Path) -> dict[str, Tensor]:
     # In the order of transformers, which may leave an older file beside a newer one.
     if files := weight_files(folder, _WEIGHTS):
-        return unwrapped(load_parts(files, load_weights))
+        return names.unwrapped(load_parts(files, load_weights))
     if files := weight_files(folder, _BINARY):
-        return unwrapped(load_parts(files, load))
+        return names.unwrapped(load_parts(files, inert_pickle.load))
     raise CheckpointError(f"no {_WEIGHTS} and no {_BINARY} in it")
 
 
@@ -118,17 +116,17 @@ def _convert(
         key: value for key, value in state.items() if re.search(r"\.layers\.|layernorm_emb", key)
     }
     shared = "model.shared.weight"
-    ours["source_embedding"] = matrix(state, "model.encoder.embed_tokens.weight", shared)
-    ours["target_embedding"] = matrix(state, "model.decoder.embed_tokens.weight", shared)
+    ours["source_embedding"] = names.matrix(state, "model.encoder.embed_tokens.weight", shared)
+    ours["target_embedding"] = names.matrix(state, "model.decoder.embed_tokens.weight", shared)
     ours["source_positions"] = _positions(config, state, "encoder")
     ours["target_positions"] = _positions(config, state, "decoder")
     tied = config.get("tie_word_embeddings", True)
     if not tied:
-        ours["output.weight"] = first(state, "lm_head.weight")
+        ours["output.weight"] = names.first(state, "lm_head.weight")
     if "final_logits_bias" in state:
         ours["output.bias"] = state["final_logits_bias"].flatten()
     spec = _spec(config, ours, tied)
-    return spec, take(ours, spec, _NAMES)
+    return spec, names.take(ours, spec, _NAMES)
 
 
 def _check(config: Mapping[str, Any]) -> None:
@@ -148,7 +146,7 @@ def _check(config: Mapping[str, Any]) -> None:
     if missing and not found:
         raise CheckpointError(f"config.json lacks {', '.join(missing)}")
     if found:
-        raise lacking(", ".join(found))
+        raise names.lacking(", ".join(found))
 
 
 def _spec(config: Mapping[str, Any], ours: Mapping[str, Tensor], tied: bool) -> ModelSpec:
@@ -178,13 +176,13 @@ def _positions(config: Mapping[str, Any], state: Mapping[str, Tensor], stack: st
     table = state.get(f"model.{stack}.embed_positions.weight")
     if config["model_type"] == "bart":
         # BART's learned table begins with two rows that no position uses.
-        return first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
+        return names.first(state, f"model.{stack}.embed_positions.weight")[2:].clone()
     if table is not None:
         return table.clone()
     count = config["max_position_embeddings"]
     if not 1 <= count <= MOST_POSITIONS:
         raise CheckpointError(f"max_position_embeddings is {count}: expected 1 to {MOST_POSITIONS}")
-    embedding = matrix(state, "model.encoder.embed_tokens.weight", "model.shared.weight")
+    embedding = names.matrix(state, "model.encoder.embed_tokens.weight", "model.shared.weight")
     return _half_and_half(count, embedding.shape[1])
 
 

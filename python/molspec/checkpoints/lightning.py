@@ -10,10 +10,8 @@ from typing import Any
 
 import torch
 
+from molspec.checkpoints import files, inert_pickle, names
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import only_file, read_object
-from molspec.checkpoints.inert_pickle import load
-from molspec.checkpoints.names import TORCH_LAYERS, matrix, take, unwrapped, vocabulary_of
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 
@@ -37,7 +35,7 @@ _NAMES = (
     (r"^source_embedding", _SOURCE_EMBEDDING),
     (r"^target_embedding", _TARGET_EMBEDDING),
     (r"^output\.", "model.next_token_classifier."),
-    *TORCH_LAYERS,
+    *names.TORCH_LAYERS,
     (r"^(encoder|decoder)\.", r"model.transformer.\1."),
 )
 
@@ -49,11 +47,11 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
-    file = only_file(path, "*.ckpt")
+    file = files.only_file(path, "*.ckpt")
     vocabulary = _read_vocabulary(file.with_name(_VOCABULARY))
     state, sizes = load_parts(file, "Lightning", _SIZES.values())
     spec = _spec(sizes, state)
-    weights = take(state, spec, _NAMES)
+    weights = names.take(state, spec, _NAMES)
     embeddings = (state[name] for name in (_SOURCE_EMBEDDING, _TARGET_EMBEDDING))
     if spec.shared_embedding and not torch.equal(*embeddings):
         raise CheckpointError("share_embeddings is true, but source and target embedding differ")
@@ -68,21 +66,21 @@ def load_parts(
     Raises CheckpointError, naming the `kind` of checkpoint, if one of them is absent, or if a
     `needed` hyper-parameter is.
     """
-    stored = load(file)
+    stored = inert_pickle.load(file)
     for key in ("state_dict", "hyper_parameters"):
         if not isinstance(stored, Mapping) or not isinstance(stored.get(key), Mapping):
             raise CheckpointError(f"no {key} in it: not a {kind} checkpoint")
     state, sizes = stored["state_dict"], stored["hyper_parameters"]
     if missing := [key for key in dict.fromkeys(needed) if key not in sizes]:
         raise CheckpointError(f"hyper_parameters lack {', '.join(missing)}")
-    return unwrapped(state), sizes
+    return names.unwrapped(state), sizes
 
 
 def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
     """Combine the module's arguments with the vocabulary sizes, which only the embeddings have."""
     return ModelSpec(
-        source_vocab_size=len(matrix(state, _SOURCE_EMBEDDING)),
-        target_vocab_size=len(matrix(state, _TARGET_EMBEDDING)),
+        source_vocab_size=len(names.matrix(state, _SOURCE_EMBEDDING)),
+        target_vocab_size=len(names.matrix(state, _TARGET_EMBEDDING)),
         activation=sizes.get("activation", "relu"),
         shared_embedding=sizes.get("share_embeddings", False),
         **{name: sizes[key] for name, key in _SIZES.items()},
@@ -90,8 +88,8 @@ def _spec(sizes: Mapping[str, Any], state: Mapping[str, Any]) -> ModelSpec:
 
 
 def _read_vocabulary(path: Path) -> Vocabulary:
-    by_id = read_object(path)
+    by_id = files.read_object(path)
     if set(by_id) != {str(index) for index in range(len(by_id))}:
         raise CheckpointError(f"{path.name}: expected the ids 0 to {len(by_id) - 1} as keys")
     tokens = tuple(by_id[str(index)] for index in range(len(by_id)))
-    return vocabulary_of(tokens, _SPECIAL_TOKENS, path.name)
+    return names.vocabulary_of(tokens, _SPECIAL_TOKENS, path.name)

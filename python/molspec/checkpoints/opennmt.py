@@ -17,9 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from molspec.checkpoints import files, inert_pickle
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
-from molspec.checkpoints.files import only_file
-from molspec.checkpoints.inert_pickle import Inert, load
 from molspec.checkpoints.names import Rules, lacking, matrix, take, unwrapped, vocabulary_of
 from molspec.model.positions import pairs_apart, rotations
 from molspec.model.spec import ModelSpec
@@ -89,11 +88,11 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the file `path`, or the only one in the folder `path`. Raises ValueError or OSError."""
-    stored = load(only_file(path, "*.pt"))
+    stored = inert_pickle.load(files.only_file(path, "*.pt"))
     parts = ("model", "generator", "vocab", "opt")
     if not isinstance(stored, Mapping) or any(not stored.get(part) for part in parts):
         raise CheckpointError(f"not an OpenNMT-py checkpoint: expected {', '.join(parts)} in it")
-    options = vars(stored["opt"]) if isinstance(stored["opt"], Inert) else {}
+    options = vars(stored["opt"]) if isinstance(stored["opt"], inert_pickle.Inert) else {}
     state = _state(stored["model"], stored["generator"])
     _check_options(options, state)
     source, target = (_tokens(stored["vocab"], side) for side in ("src", "tgt"))
@@ -183,7 +182,7 @@ def _layer_count(state: Mapping[str, Tensor], stack: str) -> int:
 
 def _tokens(vocabularies: Any, side: str) -> tuple[str, ...]:
     """Tokens of a side: a list (3.x), or within torchtext's Field (1.x, 2.x) or Vocab (0.4.1)."""
-    if isinstance(vocabularies, Inert):
+    if isinstance(vocabularies, inert_pickle.Inert):
         vocabularies = vocabularies.mapping
     found = dict(vocabularies).get(side)
     fields = getattr(found, "fields", found)

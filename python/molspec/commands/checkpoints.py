@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from molspec.commands.command import argument, command
-from molspec.common.console import print_out
-from molspec.common.fields import setting
+from molspec.common import console, fields
 from molspec.common.task import Task
 
 
@@ -18,32 +17,32 @@ def info_command(
     from molspec.checkpoints import bundled
     from molspec.commands import description
 
-    print_out(description.installation())
+    console.print_out(description.installation())
     for name in [model_name] if model_name is not None else bundled.bundled_names():
-        print_out("\n" + description.model(name))
+        console.print_out("\n" + description.model(name))
 
 
 @command
 def convert_command(
     source: str = argument("A bundled model, or a checkpoint of any format."),
     destination: str = argument("The folder to write; it must not exist."),
-    dtype: str | None = setting(
+    dtype: str | None = fields.setting(
         None, "float32, float16 or bfloat16; by default the checkpoint's own."
     ),
-    vocabulary: Path | None = setting(
+    vocabulary: Path | None = fields.setting(
         None, "The vocabulary of a Chemformer, if several are beside it."
     ),
-    template: str | None = setting(
+    template: str | None = fields.setting(
         None,
         "The text that the model reads, with {} for the query: 'Product:{}>>'; by default the "
         "checkpoint's own.",
     ),
-    task: Task | None = setting(
+    task: Task | None = fields.setting(
         None,
         "Whether the model predicts reactants or products; by default what the checkpoint says, "
         "which most formats do not.",
     ),
-    decoder_layers: int | None = setting(
+    decoder_layers: int | None = fields.setting(
         None,
         "Write only the first decoder layers: a model that was trained with --exit-layers, cut.",
     ),

@@ -10,10 +10,8 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec._native import CUDA_CHIPS
-from molspec.checkpoints import bundled
-from molspec.checkpoints.ensemble import ModelName, check_alike, members, runs_in
-from molspec.engine import ops
-from molspec.engine.devices import cuda_fault
+from molspec.checkpoints import bundled, ensemble
+from molspec.engine import devices, ops
 
 
 def installation() -> str:
@@ -38,7 +36,7 @@ def _kernels() -> str:
 
 def _cuda() -> str:
     chips = f"kernels for {CUDA_CHIPS}; " if CUDA_CHIPS else ""
-    fault = cuda_fault()
+    fault = devices.cuda_fault()
     return chips + (torch.cuda.get_device_name() if fault is None else f"not used: {fault}")
 
 
@@ -47,10 +45,10 @@ def model(name_or_path: str) -> str:
 
     Raises ValueError if there is no such model or it is broken, or if an ensemble's are not alike.
     """
-    names = members(name_or_path)
+    names = ensemble.members(name_or_path)
     paths = [bundled.locate(name) for name in names]
     read = [checkpoints.read(path) for path in paths]
-    check_alike(names, read)
+    ensemble.check_alike(names, read)
     parts = [_described(*each) for each in zip(names, paths, read, strict=True)]
     if len(parts) > 1:
         parts.insert(
@@ -61,7 +59,7 @@ def model(name_or_path: str) -> str:
     return "\n\n".join(parts)
 
 
-def _described(name: ModelName, path: Path, checkpoint: checkpoints.Checkpoint) -> str:
+def _described(name: ensemble.ModelName, path: Path, checkpoint: checkpoints.Checkpoint) -> str:
     spec, vocabulary = checkpoint.spec, checkpoint.vocabulary
     parameters = sum(weight.numel() for weight in checkpoint.weights.values())
     rows = {
@@ -88,7 +86,7 @@ def _described(name: ModelName, path: Path, checkpoint: checkpoints.Checkpoint) 
 
 def _runs_in(read: Sequence[checkpoints.Checkpoint]) -> str:
     """The dtypes that are used unless another is asked for."""
-    return ", ".join(f"{runs_in(read, kind)} on {kind}" for kind in ("cpu", "cuda"))
+    return ", ".join(f"{ensemble.runs_in(read, kind)} on {kind}" for kind in ("cpu", "cuda"))
 
 
 def _head(card: str) -> str:

@@ -11,13 +11,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from molspec.commands import jobs
+from molspec.commands import jobs, planning
 from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import RAW, InputFlags, ModelFlags, StockFlags
-from molspec.commands.planning import RetroFlags, SearchFlags
-from molspec.common.console import UsageError, extra, print_err
-from molspec.common.fields import setting
-from molspec.common.journal import open_alone, write_whole
+from molspec.common import console, fields, journal
 from molspec.planners.routes import SearchLimits
 from molspec.prediction.options import PredictOptions
 
@@ -33,8 +30,8 @@ _MARK = ".molspec"
 def predict_parquet_command(
     source: Path = argument("A Parquet file, or a folder of them."),
     output: Path = argument("Folder for the rows with their predictions."),
-    workers: int = setting(1, "Processes; on cuda each has a GPU."),
-    block_rows: int = setting(1024, "Rows a worker takes at a time."),
+    workers: int = fields.setting(1, "Processes; on cuda each has a GPU."),
+    block_rows: int = fields.setting(1024, "Rows a worker takes at a time."),
     *,
     queries: Annotated[dict[str, Any], Given(InputFlags, _QUERIES)],
     model: ModelFlags,
@@ -61,20 +58,20 @@ def predict_parquet_command(
 def plan_parquet_command(
     source: Path = argument("A Parquet file, or a folder of them."),
     output: Path = argument("Folder for the rows with their routes."),
-    workers: int = setting(1, "Processes; on cuda each has a GPU."),
-    block_rows: int = setting(16, "Rows a worker takes at a time."),
+    workers: int = fields.setting(1, "Processes; on cuda each has a GPU."),
+    block_rows: int = fields.setting(16, "Rows a worker takes at a time."),
     *,
-    search: SearchFlags,
+    search: planning.SearchFlags,
     limits: SearchLimits,
     stock: StockFlags,
     queries: Annotated[dict[str, Any], Given(InputFlags, _QUERIES)],
-    model: RetroFlags,
+    model: planning.RetroFlags,
 ) -> int:
     """Find routes to targets of Parquet files on a Ray cluster.
 
     As predict-parquet does; all machines must see the stock too.
     """
-    with extra("plan-parquet", "planning"):
+    with console.extra("plan-parquet", "planning"):
         from molspec.planners.search import planner_of
     from molspec.planners.stock import read_stock
 
@@ -97,9 +94,9 @@ def _begin(
 ) -> tuple[Any, Model, dict[str, Any], float]:
     """The functions of Ray, the model, what both functions are told of workers, and the time."""
     if output.exists() and not (output / _MARK).exists():
-        raise UsageError(f"{output} is there already: take another folder")
+        raise console.UsageError(f"{output} is there already: take another folder")
     if not source.exists():
-        raise UsageError(f"{source} is not there: expected Parquet, a file or a folder")
+        raise console.UsageError(f"{source} is not there: expected Parquet, a file or a folder")
     ray = _ray(name, workers * model.threads)
     began = perf_counter()
     loaded, dtype = _on_cpu(model)
@@ -130,7 +127,7 @@ def _written(ray: Any, output: Path, settings: str, answer: Callable[[], Any], b
     why = f'; each has its "error" in {output}' if failed else ""
     seconds = perf_counter() - began
     rows = f"{count - failed} of {count} rows answered"
-    print_err(f"{rows}, {failed} failed, in {seconds:.1f} s{why}")
+    console.print_err(f"{rows}, {failed} failed, in {seconds:.1f} s{why}")
     return 1 if failed else 0
 
 
@@ -147,7 +144,7 @@ def _is_written(output: Path, unfinished: Path, settings: str) -> bool:
         if folder == output and begun == settings:
             return True
         if folder == output or folder.is_symlink() or not (begun or _is_empty(folder)):
-            raise UsageError(f"{folder} is there already: take another folder")
+            raise console.UsageError(f"{folder} is there already: take another folder")
     return False
 
 
@@ -159,12 +156,12 @@ def _begun(unfinished: Path, settings: str) -> Iterator[None]:
     """
     unfinished.mkdir(exist_ok=True)
     mark = unfinished / _MARK
-    with open_alone(mark, "ab") as stream:
+    with journal.open_alone(mark, "ab") as stream:
         for path in unfinished.iterdir():
             if path != mark:
                 path.unlink()
         stream.truncate(0)
-        write_whole(stream, settings.encode(), str(mark))
+        journal.write_whole(stream, settings.encode(), str(mark))
         yield
 
 
@@ -179,7 +176,7 @@ def _ray(name: str, processors: int) -> Any:
     The latter has one processor more than the workers, for the tasks that read and write: otherwise
     they would wait for each other.
     """
-    with extra(name, "ray"):
+    with console.extra(name, "ray"):
         import ray
 
         from molspec import ray as distributed

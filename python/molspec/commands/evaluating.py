@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from molspec.commands import flags, jobs
 from molspec.commands.command import command
-from molspec.common import console
-from molspec.common.fields import setting
+from molspec.common import console, fields
 from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
@@ -27,20 +26,20 @@ def evaluate_command(
     tables: list[Path] = flags.TABLES,
     query_column: str | None = flags.QUERY_COLUMN,
     target_column: str | None = flags.TARGET_COLUMN,
-    group_column: str | None = setting(
+    group_column: str | None = fields.setting(
         None,
         "Report the accuracy for each value of this column too.",
         flags=("--group-column", "--by"),
     ),
-    output: Path | None = setting(
+    output: Path | None = fields.setting(
         None,
         "Output file of JSON lines: each query's answers and the rank of its target; an "
         "interrupted run resumes.",
         flags=("--output", "-o"),
     ),
-    offset: int = setting(0, "Rows to skip at the beginning.", least=0),
-    limit: int | None = setting(None, "Maximum rows to read."),
-    summary_format: Literal["text", "json"] = setting(
+    offset: int = fields.setting(0, "Rows to skip at the beginning.", least=0),
+    limit: int | None = fields.setting(None, "Maximum rows to read."),
+    summary_format: Literal["text", "json"] = fields.setting(
         "text", "Format of the summary.", flags=("--format",)
     ),
     deuterium_as_hydrogen: bool = flags.DEUTERIUM,

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from molspec import files
 from molspec.commands.flags import InputFlags, ModelFlags, OutputFlags
-from molspec.common import console
+from molspec.common import console, tables
 from molspec.common.console import STANDARD, UsageError, print_err
-from molspec.common.tables import COMPRESSED
 
 if TYPE_CHECKING:
     from molspec.prediction.model import Model
@@ -48,7 +47,7 @@ def chosen_format(output: OutputFlags, formats: Mapping[str, files.Format[Any]])
     name = output.output_name
     if name == STANDARD:
         console.check_standard_output()
-    if (ending := Path(name).suffix.lower()) in COMPRESSED:
+    if (ending := Path(name).suffix.lower()) in tables.COMPRESSED:
         raise ValueError(f"output is {name!r}: expected one without {ending}, none is compressed")
     chosen = output.output_form or (
         "text" if files.is_stream(name) else files.format_of(name, formats)

@@ -13,10 +13,8 @@ import click
 from molspec import __version__, files
 from molspec.commands import flags, jobs
 from molspec.commands.command import Given, argument, command
-from molspec.common.console import UsageError, print_err
-from molspec.common.fields import setting
-from molspec.files import FORMATS, Answer, OutputContext, Query
-from molspec.files.predicting import score
+from molspec.common import console, fields
+from molspec.files import FORMATS, Answer, OutputContext, Query, predicting
 from molspec.prediction.options import PredictOptions
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ def predict_command(
         status = jobs.run(results, noted, answer, loaded, count, output, opened)
     progress = results.progress
     if loaded.task == "product" and True not in several and progress.failed < progress.done:
-        print_err(
+        console.print_err(
             "hint: every query is a single molecule, and this model predicts what reactants "
             "give; -m retro predicts the reactants of a product"
         )
@@ -80,7 +78,7 @@ def score_command(
     target_column: str | None = flags.TARGET_COLUMN,
     *,
     output: flags.OutputFlags,
-    aligned: bool | None = setting(
+    aligned: bool | None = fields.setting(
         None,
         "Score each target's molecule in the model's spelling, or the target as it is spelt; by "
         "default aligned for models of root-aligned SMILES.",
@@ -113,7 +111,7 @@ def score_command(
     reads = {**jobs.files_read(model), "TABLE": tables}
     results = jobs.open_results(output, FORMATS[form], context, settings, reads)
     options |= {"aligned": aligned, "deuterium_as_hydrogen": deuterium_as_hydrogen}
-    answer = partial(score, loaded, processes=count, **options)
+    answer = partial(predicting.score, loaded, processes=count, **options)
     queries = (Query(row.query, row.name, target=row.target) for row in table)
     return jobs.run(results, queries, answer, loaded, count, output)
 
@@ -155,7 +153,7 @@ def _results(
 def _check_task(form: str, loaded: Model) -> None:
     """Raise UsageError for reactions of a model without a task."""
     if form == "rsmi" and loaded.task is None:
-        raise UsageError("format is 'rsmi': the model does not say which side it answers")
+        raise console.UsageError("format is 'rsmi': the model does not say which side it answers")
 
 
 def _check_columns(
@@ -166,7 +164,7 @@ def _check_columns(
         # An option of a field's name asks for nothing else.
         if not FORMATS[form].has_columns and getattr(options, name, False) is True:
             those = f"one of {', '.join(name for name, it in FORMATS.items() if it.has_columns)}"
-            raise UsageError(f"{name} is True with the format {form}: expected {those}")
+            raise console.UsageError(f"{name} is True with the format {form}: expected {those}")
     taken = (*files.COLUMNS, *context.further_columns)
     jobs.check_copied(copied, form, FORMATS[form].has_columns, taken)
 

@@ -8,12 +8,10 @@ from typing import Any, NoReturn
 from molspec import _native, checkpoints
 from molspec.checkpoints.bundled import locate
 from molspec.decoding.drafter import Drafter, wants_hidden_states
-from molspec.drafting import options
-from molspec.drafting.draft_model import ModelDrafter
+from molspec.drafting import draft_model, options, session_drafter
 from molspec.drafting.gamma import Gamma
 from molspec.drafting.heads import HeadsDrafter
 from molspec.drafting.native import NativeDrafters, native_options
-from molspec.drafting.session_drafter import Opened
 from molspec.drafting.spec_drafter import SpecDrafterModel
 from molspec.engine.devices import Engine, by_name, make_engine
 from molspec.engine.session import Session
@@ -83,12 +81,12 @@ class DraftContext:
             case options.SpecDraft():
                 _ = self.spec_drafter or _missing(drafter)
 
-    def _model_drafter(self, draft: options.ModelDraft) -> ModelDrafter:
+    def _model_drafter(self, draft: options.ModelDraft) -> draft_model.ModelDrafter:
         if self.open_module is not None and not isinstance(draft.model, str | Path):
             session, longest = self.open_module(draft.model)
-            opened = Opened(session, self.query_count, max_positions=longest)
+            opened = session_drafter.Opened(session, self.query_count, max_positions=longest)
         else:
-            opened = Opened.of(*self._draft_model(draft), self.query_count)
+            opened = session_drafter.Opened.of(*self._draft_model(draft), self.query_count)
         own = options.resolve(draft.drafter)
         inner = None if isinstance(own, options.Drafting) else replace(self, width=1).build(own)
         if wants_hidden_states(inner):
@@ -103,7 +101,7 @@ class DraftContext:
             width=draft.width or self.width,
         )
         gamma = Gamma(None if draft.gamma == "adaptive" else draft.gamma)
-        return ModelDrafter(opened, native, gamma, inner, self.guess)
+        return draft_model.ModelDrafter(opened, native, gamma, inner, self.guess)
 
     def _draft_model(self, draft: options.ModelDraft) -> tuple[Engine, Vocabulary]:
         if not isinstance(draft.model, str | Path):

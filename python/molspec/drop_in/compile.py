@@ -9,15 +9,11 @@ from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint
 from molspec.common.fields import check_count
-from molspec.drop_in.conventions import find
-from molspec.drop_in.proving import prove
+from molspec.drop_in import conventions, proving, stacks
 from molspec.drop_in.recording import in_float64, widened
-from molspec.drop_in.stacks import PositionsError, Weights
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
-from molspec.engine.torch import generation
-from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face, unwrapped
+from molspec.engine.torch import adapters, generation, probing
 from molspec.engine.torch.module import EncoderDecoder
-from molspec.engine.torch.probing import check_decoder
 from molspec.model.foreign import check_own
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
 from molspec.model.transformer import Transformer
@@ -101,11 +97,11 @@ def compile(  # noqa: A001
     if max_positions is not None:
         max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
     _check(module, vocabulary, encode, decode)
-    module = unwrapped(module) if encode is None else module
+    module = adapters.unwrapped(module) if encode is None else module
     check_own(name for name, _ in module.named_parameters())
     pad_id = None if vocabulary is None else vocabulary.pad_id
     spec_options: dict[str, Any] = {}
-    if encode is None and is_hugging_face(module):
+    if encode is None and adapters.is_hugging_face(module):
         config: Any = module.config
         generation.warn_of_processors(generation.generation_settings(module), "molspec.compile", 2)
         encode, decode = _hugging_face(module)
@@ -132,11 +128,11 @@ def _proven(
     module: nn.Module, interface: object, max_positions: int | None, pad_id: int | None
 ) -> tuple[ModelSpec, dict[str, Tensor]]:
     """The spec and the weights with which the engine computes what the module does."""
-    with torch.inference_mode(False), evaluating(module), in_float64(module):
-        own = adapt(interface, 0 if pad_id is None else pad_id, device_of(module))
+    with torch.inference_mode(False), adapters.evaluating(module), in_float64(module):
+        own = adapters.adapt(interface, 0 if pad_id is None else pad_id, adapters.device_of(module))
         own = replace(own, encode=widened(own.encode), decode=widened(own.decode))
         try:
-            check_decoder(own, [1], min(_PROBED, max_positions or _PROBED))
+            probing.check_decoder(own, [1], min(_PROBED, max_positions or _PROBED))
         except (AttributeError, RuntimeError, TypeError) as error:
             raise ValueError(f"the module fails when it is called in float64: {error}") from error
         try:
@@ -144,7 +140,7 @@ def _proven(
                 spec, weights = module.spec, dict(module.state_dict())
             else:
                 spec, weights = _find(own, max_positions)
-            prove(own, spec, weights, interface is module or pad_id is not None, pad_id)
+            proving.prove(own, spec, weights, interface is module or pad_id is not None, pad_id)
         except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
             raise ValueError(f"the module's layers are not those of the engine: {error}") from error
     return spec, {name: weight.detach().float().cpu() for name, weight in weights.items()}
@@ -168,13 +164,13 @@ def _check(module: object, vocabulary: object, encode: object, decode: object) -
         raise ValueError(f"{kinds}: expected two functions, or neither")
 
 
-def _find(own: EncoderDecoder, max_positions: int | None) -> tuple[ModelSpec, Weights]:
+def _find(own: EncoderDecoder, max_positions: int | None) -> tuple[ModelSpec, stacks.Weights]:
     """Spec and weights, if no number of positions is given with as many as the module has."""
     longest = max_positions or _POSITIONS
     while True:
         try:
-            return find(own, longest)
-        except PositionsError as error:  # of the encoder, then of the decoder
+            return conventions.find(own, longest)
+        except stacks.PositionsError as error:  # of the encoder, then of the decoder
             if max_positions is not None or not error.longest:
                 raise
             longest = error.longest

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec.drop_in.norms import find_norms
-from molspec.drop_in.recording import Step
+from molspec.drop_in import norms, recording
 from molspec.drop_in.rotation import Rotation, find_rotation
 from molspec.drop_in.stacks import TOLERANCE, Layers, Stack, Sublayer, Weights, put, record, search
 from molspec.engine.torch.module import EncoderDecoder
@@ -38,7 +37,7 @@ def find(own: EncoderDecoder, max_positions: int) -> tuple[ModelSpec, dict[str, 
     weights: Weights = {}
     settings = _positions(stacks, layers, weights) | _attentions(stacks, layers, weights)
     settings |= _feed_forwards([*layers["encoder"], *layers["decoder"]], weights)
-    settings |= find_norms(stacks, layers, weights) | _output(decoder, weights)
+    settings |= norms.find_norms(stacks, layers, weights) | _output(decoder, weights)
     spec = ModelSpec(
         source_vocab_size=len(encoder.tokens),
         target_vocab_size=len(decoder.tokens),
@@ -145,7 +144,7 @@ def _attentions(stacks: Sequence[Stack], layers: Layers, weights: Weights) -> di
     return settings | {"rotary_columns": rotation.table.shape[1]}
 
 
-def _ordered(step: Step, order: Tensor) -> Step:
+def _ordered(step: recording.Step, order: Tensor) -> recording.Step:
     """A projection whose heads have their columns in this order."""
     by_head = step.weight.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1)
     bias = None if step.bias is None else step.bias.unflatten(0, (-1, len(order)))[:, order]
@@ -153,7 +152,7 @@ def _ordered(step: Step, order: Tensor) -> Step:
 
 
 def _attended(
-    parts: Sequence[Step],
+    parts: Sequence[recording.Step],
     order: tuple[str, ...],
     convention: tuple[int, bool],
     mask: Tensor,

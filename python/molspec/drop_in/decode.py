@@ -23,13 +23,9 @@ from molspec.drafting import DraftContext, NoDraft, TreeDraft
 from molspec.drafting.options import PathsDraft
 from molspec.drop_in import token_ids
 from molspec.drop_in.token_ids import SpecialIds, copied
-from molspec.engine.devices import Engine
-from molspec.engine.ensemble import EnsembleEngine
+from molspec.engine import devices, ensemble
 from molspec.engine.session import Session
-from molspec.engine.torch.adapters import adapt, device_of, evaluating, is_hugging_face, unwrapped
-from molspec.engine.torch.generation import longest_sequence, warn_of_ids
-from molspec.engine.torch.module import ModuleSession
-from molspec.engine.torch.probing import probe
+from molspec.engine.torch import adapters, generation, module, probing
 from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.model import Model
 from molspec.prediction.options import LARGEST, OPTION_NAMES, PredictOptions, check_names
@@ -148,7 +144,7 @@ def decode(
         def opened(
             model: Any, sequences: Sequence[Sequence[int]], max_length: int
         ) -> tuple[Session, int, int]:
-            evaluation.enter_context(evaluating(model))
+            evaluation.enter_context(adapters.evaluating(model))
             return _open(model, special_ids, how.batch_size, device, sequences, max_length)
 
         session, vocab_size, batch_size = opened(model, sequences, max_length)
@@ -175,23 +171,23 @@ def decode(
 
 def _identity(model: Any) -> Identity:
     """What decides the default drafts: of other modules than molspec's nothing is known."""
-    if not isinstance(model, Engine):
+    if not isinstance(model, devices.Engine):
         return Identity("", None)
-    engines = model.engines if isinstance(model, EnsembleEngine) else (model,)
+    engines = model.engines if isinstance(model, ensemble.EnsembleEngine) else (model,)
     decoder_bytes = sum(each.packed.decoder_bytes for each in engines)
     return Identity("", engines[0].packed.weights.device.type, decoder_bytes=decoder_bytes)
 
 
 def _unwrapped(model: Any) -> Any:
     """What decodes: of a model of molspec its engine, of a wrapper the module in it."""
-    return unwrapped(model.engine if isinstance(model, Model) else model)
+    return adapters.unwrapped(model.engine if isinstance(model, Model) else model)
 
 
 def _longest(model: Any) -> int | None:
     """The positions of a model's longest source and target, if they are known."""
-    if isinstance(model, Engine):
+    if isinstance(model, devices.Engine):
         return model.spec.max_positions
-    return longest_sequence(model) if is_hugging_face(model) else None
+    return generation.longest_sequence(model) if adapters.is_hugging_face(model) else None
 
 
 def _open(
@@ -206,26 +202,26 @@ def _open(
 
     Raises ValueError for an unsupported model.
     """
-    if isinstance(model, Engine):
+    if isinstance(model, devices.Engine):
         spec = model.spec
         token_ids.check_sources(sequences, max_length, _longest(model), spec.source_vocab_size)
         return model.session(batch_size), spec.target_vocab_size, batch_size
-    if is_hugging_face(model):
+    if adapters.is_hugging_face(model):
         from molspec.engine.torch.hugging_face import HuggingFaceSession  # needs transformers
 
         session = HuggingFaceSession(model, special_ids.bos_id, special_ids.pad_id, batch_size)
-        warn_of_ids(model, vars(special_ids), "molspec.decode", 4)
+        generation.warn_of_ids(model, vars(special_ids), "molspec.decode", 4)
         token_ids.check_sources(sequences, max_length, _longest(model), session.source_vocab_size)
         if sequences:
             session.check(min(sequences, key=len))
         return session, session.vocab_size, batch_size
-    adapted = adapt(model, special_ids.pad_id, device)
+    adapted = adapters.adapt(model, special_ids.pad_id, device)
     parts = model if isinstance(model, tuple | list) else (model,)
-    vocab_size, flaw = probe(parts, adapted, sequences, max_length)
+    vocab_size, flaw = probing.probe(parts, adapted, sequences, max_length)
     if flaw and batch_size > 1 and len({len(each) for each in sequences}) > 1:
         warnings.warn(f"{flaw}: molspec decodes one source at a time", stacklevel=4)
         batch_size = 1
-    return ModuleSession(adapted, batch_size), vocab_size, batch_size
+    return module.ModuleSession(adapted, batch_size), vocab_size, batch_size
 
 
 def _open_drafter(
@@ -260,16 +256,16 @@ def _options(model: Any, max_length: int, options: Mapping[str, Any]) -> Predict
             expected = f"expected {accepted[-1]}, token ids are not SMILES"
             raise ValueError(f"{name} is {value!r}: {expected}")
     made = PredictOptions(max_length=max_length, **options)
-    if isinstance(model, Engine):
+    if isinstance(model, devices.Engine):
         return made
     given = made.drafter is not None or made.node_budget is not None
     if given or made.search not in ("greedy", "sampling"):
         return made
-    on_cpu = not isinstance(model, nn.Module) or device_of(model).type == "cpu"
+    on_cpu = not isinstance(model, nn.Module) or adapters.device_of(model).type == "cpu"
     drafts = _CPU_DRAFTS if on_cpu else _DEVICE_DRAFTS
     # The sessions of Hugging Face's models have a cache. Drafts that decide answers must not depend
     # on other queries.
-    if not (is_hugging_face(model) or made.drafts_decide):
+    if not (adapters.is_hugging_face(model) or made.drafts_decide):
         drafts = PathsDraft(**vars(drafts))
     return replace(made, drafter=drafts)
 

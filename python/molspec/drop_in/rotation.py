@@ -6,8 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from molspec.drop_in.recording import Recorder
-from molspec.drop_in.stacks import TOLERANCE, Stack, is_same, pieces
+from molspec.drop_in import recording, stacks
 
 
 class Rotation(NamedTuple):
@@ -17,7 +16,7 @@ class Rotation(NamedTuple):
     table: Tensor
 
 
-def find_rotation(stack: Stack) -> Rotation | None:
+def find_rotation(stack: stacks.Stack) -> Rotation | None:
     """Find rotary positions in a stack's first attention, if it has any.
 
     All kinds of angles are found, as the table is read from what is recorded.
@@ -27,12 +26,12 @@ def find_rotation(stack: Stack) -> Rotation | None:
     return _rotation(stack.record_longest(), stack.attention_width)
 
 
-def _rotation(recorder: Recorder, width: int) -> Rotation | None:
+def _rotation(recorder: recording.Recorder, width: int) -> Rotation | None:
     if recorder.query is None or recorder.query[..., 0, :].numel() != width:
         return None
     query = recorder.query.reshape(-1, *recorder.query.shape[-2:])
     linears = (step for step in recorder.steps if step.is_linear)
-    parts = [piece.result for step in linears for piece in pieces(step, width)][:3]
+    parts = [piece.result for step in linears for piece in stacks.pieces(step, width)][:3]
     for part in parts:
         if part.shape != (query.shape[1], width):
             continue
@@ -42,7 +41,7 @@ def _rotation(recorder: Recorder, width: int) -> Rotation | None:
             turns = _turns(heads[..., order], query[..., order], pair_count)
             if turns is not None:
                 # Relative positions matter: a pair that keeps its angle is not turned.
-                moving = ((turns - turns[:1]).abs() > TOLERANCE).any(dim=0)
+                moving = ((turns - turns[:1]).abs() > stacks.TOLERANCE).any(dim=0)
                 left, right, rest = order.tensor_split((pair_count, 2 * pair_count))
                 still = left[~moving], right[~moving], rest
                 order = torch.cat((left[moving], right[moving], *still))
@@ -70,5 +69,5 @@ def _turns(heads: Tensor, query: Tensor, pair_count: int) -> Tensor | None:
     turns = (after * before.conj()).sum(dim=0) / before.abs().square().sum(dim=0)
     size = turns.abs()
     turned, rest = turns * before, size[0, 0] * heads[..., 2 * pair_count :]
-    fits = is_same(torch.cat((turned.real, turned.imag, rest), dim=-1), query)
-    return turns / size if fits and is_same(size, size[:1, :1].expand_as(size)) else None
+    fits = stacks.is_same(torch.cat((turned.real, turned.imag, rest), dim=-1), query)
+    return turns / size if fits and stacks.is_same(size, size[:1, :1].expand_as(size)) else None

@@ -13,8 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic
 
-from molspec.common import journal
-from molspec.common.console import STANDARD
+from molspec.common import console, journal
 from molspec.files.answer import Answered, AnswerT, OutputContext, Query
 from molspec.files.formats import Format
 from molspec.files.places import Reads, check_apart, output_path
@@ -222,7 +221,7 @@ class ResultStream(Generic[AnswerT]):
     ) -> None:
         self._name, self._form, self._context = name, form, context
         self.progress = Progress()
-        if name == STANDARD:
+        if name == console.STANDARD:
             check_apart(reads or {}, [sys.stdout.fileno()])
 
     def rest(self, queries: Iterator[Query]) -> Iterator[Query]:
@@ -234,7 +233,7 @@ class ResultStream(Generic[AnswerT]):
 
         Raises OSError, naming the file, if it cannot be written.
         """
-        standard = self._name == STANDARD
+        standard = self._name == console.STANDARD
         name = "standard output" if standard else self._name
         to = sys.stdout.fileno() if standard else name
         with open(to, "wb", buffering=0, closefd=not standard) as stream:
@@ -249,7 +248,7 @@ class ResultStream(Generic[AnswerT]):
 
 def is_stream(name: str) -> bool:
     """Whether it is standard output, a pipe or a device."""
-    return name == STANDARD or (Path(name).exists() and not Path(name).is_file())
+    return name == console.STANDARD or (Path(name).exists() and not Path(name).is_file())
 
 
 def _encoded(text: str) -> bytes:

@@ -5,10 +5,8 @@ import re
 from molspec.common.task import Task
 from molspec.files.answer import Query
 from molspec.files.sources import QueryFile
-from molspec.text import quiet
+from molspec.text import molecules, quiet, reactions
 from molspec.text.bounds import inchi_too_large
-from molspec.text.molecules import read_inchi, write_smiles
-from molspec.text.reactions import reaction_part
 
 #: What ends the line of counts, the fourth one of a molfile.
 _COUNTS = re.compile(r"V[23]000\s*$")
@@ -25,12 +23,12 @@ def read_pasted(text: str, task: Task | None = None) -> str:
     if len(lines) > 1 and re.search(r"\$(RXN|RDFILE)|V[23]000", text):
         return _of_structure(lines, task)
     if not text.strip().startswith("InChI="):
-        return reaction_part(text.strip(), task)
+        return reactions.reaction_part(text.strip(), task)
     first = text.split()[0]  # AuxInfo may follow
     with quiet():
-        if (molecule := read_inchi(first)) is None:
+        if (molecule := molecules.read_inchi(first)) is None:
             raise ValueError(f"text is {inchi_too_large(first) or 'not a molecule to RDKit'}")
-        return write_smiles(molecule)
+        return molecules.write_smiles(molecule)
 
 
 def _of_structure(lines: list[str], task: Task | None) -> str:

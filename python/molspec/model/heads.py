@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from molspec.model.copying import copied_between_processes
-from molspec.model.random_numbers import kept_random_numbers
+from molspec.model import copying, random_numbers
 from molspec.model.spec import HeadsSpec, ModelSpec
 
 
@@ -21,7 +20,7 @@ def weight_shapes(spec: HeadsSpec, d_model: int) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weight.shape) for name, weight in heads.state_dict().items()}
 
 
-@copied_between_processes
+@copying.copied_between_processes
 @dataclass(frozen=True, eq=False)
 class HeadsWeights:
     """Draft heads of a model: weights have the names and shapes of `weight_shapes`."""
@@ -31,7 +30,7 @@ class HeadsWeights:
 
     def open(self, model: ModelSpec, weights: Mapping[str, Tensor]) -> DraftHeads:
         """Make the heads of the model that has these weights."""
-        with kept_random_numbers():
+        with random_numbers.kept_random_numbers():
             heads = new_heads(self.spec, model, weights)
         heads.load_state_dict({name: weight.float() for name, weight in self.weights.items()})
         return heads.eval()
@@ -44,7 +43,7 @@ def new_heads(spec: HeadsSpec, model: ModelSpec, weights: Mapping[str, Tensor]) 
     return DraftHeads(spec, output, weights.get("output.bias"))
 
 
-@copied_between_processes
+@copying.copied_between_processes
 class DraftHeads(nn.Module):
     """Heads of a model whose classifier they share: its weight [vocab, d_model] and bias [vocab].
 

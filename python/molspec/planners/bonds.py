@@ -10,8 +10,7 @@ from syntheseus import Molecule
 
 from molspec.common.console import quoted
 from molspec.planners.routes import Route, SearchLimits, bond_pairs
-from molspec.text import check_text, quiet, read_smiles
-from molspec.text.correspondence import corresponding_step
+from molspec.text import check_text, correspondence, quiet, read_smiles
 
 _KEEP, _BREAK = "keep", "break"
 
@@ -59,7 +58,7 @@ def reactants_of(product: Molecule, reactants: tuple[str, ...]) -> tuple[Molecul
     labels = str(product.identifier).split()
     kept: list[list[str]] = [[] for _ in reactants]
     if labels:
-        found = corresponding_step(product.smiles, reactants)
+        found = correspondence.corresponding_step(product.smiles, reactants)
         if found is None:  # what RDKit cannot read again
             return None
         _, parts, same = found

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from molspec.files import Format, OutputContext, report
-from molspec.files.formats import table
+from molspec.files import Format, OutputContext, formats, report
 from molspec.files.lines import copied, heading, one_line
 from molspec.planners.routes import Plan, Route, Step
 
@@ -198,6 +197,6 @@ FORMATS: dict[str, Format[Plan]] = {
     "text": Format(text, (".txt",)),
     "jsonl": Format(jsonl, (".jsonl", ".ndjson"), has_columns=True),
     "trees": Format(trees, (".trees",)),
-    "csv": table(lambda context: (*COLUMNS, *context.copied_columns), rows, (".csv",)),
+    "csv": formats.table(lambda context: (*COLUMNS, *context.copied_columns), rows, (".csv",)),
     "html": Format(section, (".html", ".htm"), head, report.foot, report.check),
 }

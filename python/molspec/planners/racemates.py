@@ -8,8 +8,7 @@ from typing import Any
 from rdkit import Chem
 
 from molspec.planners.routes import Route, Step
-from molspec.text import quiet, read_smiles
-from molspec.text.correspondence import corresponding_atoms
+from molspec.text import correspondence, quiet, read_smiles
 
 
 def with_racemates(route: Route, flat: Callable[[str], str | None] = lambda _: None) -> Route:
@@ -35,7 +34,7 @@ def _marked(step: Step, *bought: str) -> Step:
         bare = [set(_elements(each, specified=False)) for each in reactants]
         if not whole or not any([*Chem.FindPotentialStereo(each)] for each in reactants):
             return step
-        same = corresponding_atoms(reactants, product, _is_turned)
+        same = correspondence.corresponding_atoms(reactants, product, _is_turned)
     lost = [frozenset(same[atom] for atom in atoms if atom in same) for atoms in whole]
     racemic, turned = [], []
     for index, smiles in enumerate(step.reactants):

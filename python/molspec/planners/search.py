@@ -22,8 +22,7 @@ from syntheseus.search.graph.and_or import AndNode
 from syntheseus.search.mol_inventory import BaseMolInventory
 
 from molspec.common.console import lacks_memory, told
-from molspec.files import Query, prepare_query
-from molspec.files.racemates import read_racemate
+from molspec.files import Query, prepare_query, racemates
 from molspec.planners.bonds import is_followed, marked, must_be_made, reactants_of
 from molspec.planners.disconnections import disconnections
 from molspec.planners.expander import Expander
@@ -298,7 +297,7 @@ class Planner:
         Raises ValueError, saying why, if it cannot be planned.
         """
         limits, stock = self.limits, self._stock
-        racemate = read_racemate(query.smiles)
+        racemate = racemates.read_racemate(query.smiles)
         whole = canonicalise(query.smiles.strip()) if racemate is None else racemate.decoded
         in_stock = whole in stock and not limits.exclude_target
         main = not (self._model.expander.keep_salts or in_stock)

@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from rdkit import Chem
 
-from molspec.common.console import print_err, quoted
-from molspec.common.fields import each_once
+from molspec.common import console, fields
 from molspec.common.tables import COMPRESSED, open_bytes
 from molspec.files import Query, open_source
 from molspec.files.racemates import Racemate, read_racemate
@@ -230,7 +229,7 @@ def read_stock(
                     stock.add(smiles, name, price, racemate.whole)
                     stock.racemic.update({smiles: flat} if smiles != flat else {})
     if stock.bad_entries:
-        print_err(
+        console.print_err(
             f"{', '.join(map(str, files))}: {stock.bad_entries} of {stock.entries} entries are not "
             f"molecules to RDKit and are left out, the first is {stock.first_bad}"
         )
@@ -270,7 +269,7 @@ def _read(
                 continue
             if canonical is None:
                 stock.bad_entries += 1
-                bad = f"entry {number} of {path.name}, {quoted(smiles or query.error)}"
+                bad = f"entry {number} of {path.name}, {console.quoted(smiles or query.error)}"
                 stock.first_bad = stock.first_bad or bad
                 continue
             stock.add(canonical, query.name, price)
@@ -303,7 +302,7 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
     """
     try:
         with open_bytes(path) as data:
-            read = partial(json.loads, object_pairs_hook=each_once)
+            read = partial(json.loads, object_pairs_hook=fields.each_once)
             values = [*map(read, data)] if is_lines else read(data.read())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error

@@ -14,10 +14,9 @@ from molspec.common.fields import check_count
 from molspec.common.task import Task
 from molspec.drafting import AnyConfiguration, DraftContext, Drafter
 from molspec.engine.devices import Engine
-from molspec.prediction import results
+from molspec.prediction import queries, results
 from molspec.prediction.config import AnyOptions, DecodeConfig
 from molspec.prediction.options import LARGEST, PredictOptions
-from molspec.prediction.queries import QueryReader
 from molspec.prediction.results import Prediction, Result
 from molspec.prediction.strategy import forced_spec
 from molspec.text import rooted_spellings
@@ -35,7 +34,7 @@ class DecodableModel(Protocol):
 
     device: str
     engine: Engine
-    reader: QueryReader
+    reader: queries.QueryReader
     task: Task | None
 
     @property
@@ -209,7 +208,7 @@ def _predict(query: str, config: DecodeConfig, strategies: _Strategies) -> _Pred
 
 
 def _spelt(
-    query: str, config: DecodeConfig, reader: QueryReader, count: int
+    query: str, config: DecodeConfig, reader: queries.QueryReader, count: int
 ) -> Sequence[decoding.Source]:
     canonical, prefix = bool(config.canonical_queries), config.options.target_prefix
     if prefix is None:

@@ -13,12 +13,9 @@ from molspec import checkpoints, drafting
 from molspec.checkpoints import Checkpoint, CheckpointError
 from molspec.checkpoints.bundled import locate
 from molspec.checkpoints.ensemble import check_alike, members, runs_in
-from molspec.common.console import quoted
-from molspec.common.fields import check_one_each, checked
-from molspec.common.workers import DIED, Processes, process_count
+from molspec.common import console, fields, workers
 from molspec.decoding import Statistics
-from molspec.engine import devices
-from molspec.engine.ensemble import EnsembleEngine
+from molspec.engine import devices, ensemble
 from molspec.model.copying import copied_between_processes
 from molspec.prediction.config import AnyOptions, DecodeConfig, Identity
 from molspec.prediction.decoder import Decoder
@@ -64,7 +61,7 @@ class Model:
             weight.numel() for each in members for weight in each.weights.values()
         )
         engines = [devices.make_engine(each.spec, each.weights, device, dtype) for each in members]
-        self.engine: devices.Engine = EnsembleEngine(engines) if others else engines[0]
+        self.engine: devices.Engine = ensemble.EnsembleEngine(engines) if others else engines[0]
         self.spec = self.engine.spec
         #: Everything that decides its answers beside the options: it identifies the model.
         self.identity = Identity(
@@ -141,7 +138,7 @@ class Model:
         options: AnyOptions | None = None,
         statistics: Statistics | None = None,
         *,
-        processes: Processes = 1,
+        processes: workers.Processes = 1,
     ) -> Iterator[Result]:
         """Yield the answers in the order of the queries, which are read as needed.
 
@@ -187,7 +184,7 @@ class Model:
         check_several("queries", queries)
         check_several("targets", targets)
         queries, targets = list(queries), list(targets)
-        check_one_each("targets", targets, queries)
+        fields.check_one_each("targets", targets, queries)
         statistics = Statistics()
         pairs = list(zip(queries, targets, strict=True))
         return Results(self.log_probs_stream(pairs, statistics=statistics, **options), statistics)
@@ -201,7 +198,7 @@ class Model:
         token_log_probs: bool = False,
         aligned: bool | None = None,
         statistics: Statistics | None = None,
-        processes: Processes = 1,
+        processes: workers.Processes = 1,
     ) -> Iterator[Result]:
         """Answer (query, target) pairs as `log_probs` does, in their order; read as needed.
 
@@ -229,7 +226,7 @@ class Model:
 
         Raises ValueError if it is not True, False or None, or targets cannot be aligned.
         """
-        if checked("aligned", aligned, bool | None, {}) and not self.vocabulary.atomwise:
+        if fields.checked("aligned", aligned, bool | None, {}) and not self.vocabulary.atomwise:
             raise ValueError(
                 "aligned is True: expected False, the model reads learned pieces of text"
             )
@@ -242,7 +239,7 @@ class Model:
         query_of: Callable[[ItemT], str],
         config: DecodeConfig,
         statistics: Statistics | None,
-        processes: Processes,
+        processes: workers.Processes,
     ) -> Iterator[Result]:
         """Answer items in their order, by a decoder of this process or of several."""
         together = queries_together(config.options, self.device)
@@ -255,9 +252,9 @@ class Model:
             return answers(decoder, items, partial(submit, decoder))
 
         def failed(item: ItemT) -> tuple[Result, Statistics]:
-            return Result(query_of(item), error=DIED, task=self.task), Statistics()
+            return Result(query_of(item), error=workers.DIED, task=self.task), Statistics()
 
-        count = process_count(processes)
+        count = workers.process_count(processes)
         if count == 1:
             return work(items, statistics or Statistics())
         if self.device != "cpu":
@@ -265,9 +262,9 @@ class Model:
         statistics = statistics or Statistics()
         return answers_of_processes(work, items, failed, count, statistics, 2 * count * together)
 
-    def check_processes(self, processes: Processes) -> int:
+    def check_processes(self, processes: workers.Processes) -> int:
         """The number of processes that serve or plan. Raises ValueError for several on a device."""
-        count = process_count(processes)
+        count = workers.process_count(processes)
         if count > 1 and self.device != "cpu":
             raise ValueError(
                 f"processes is {processes!r}: expected 1 on {self.device}; servers and planners "
@@ -348,13 +345,13 @@ def check_several(name: str, values: Iterable[object], expected: str = "SMILES")
         kind = "a string" if isinstance(values, str) else "bytes"
         raise ValueError(f"{name} is {kind}: expected a list of {expected}")
     if not isinstance(values, Iterable):
-        raise ValueError(f"{name} is {quoted(values)}: expected a list of {expected}")
+        raise ValueError(f"{name} is {console.quoted(values)}: expected a list of {expected}")
 
 
 def _two(pair: tuple[str, str]) -> tuple[str, str]:
     """Raise ValueError for a string, whose characters would be a pair, and for other sizes."""
     if isinstance(pair, str | bytes) or not isinstance(pair, Sized) or len(pair) != 2:
-        raise ValueError(f"pairs holds {quoted(pair)}: expected a query and a target")
+        raise ValueError(f"pairs holds {console.quoted(pair)}: expected a query and a target")
     return pair
 
 

@@ -15,10 +15,9 @@ from molspec.common.fields import hints
 from molspec.common.task import Task, reaction_smiles
 from molspec.decoding import QueryStatistics, Statistics
 from molspec.prediction.options import PredictOptions
-from molspec.text import canonicalise, plain_smiles, quiet
+from molspec.text import canonicalise, plain_smiles, quiet, tokens
 from molspec.text.drawing import drawing
 from molspec.text.molecules import but_for_stereo
-from molspec.text.tokens import elements, extension_of
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
@@ -288,7 +287,7 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
 
 def note_on(query: object) -> str | None:
     """What is said of a query that marks a racemate; None of another one."""
-    extension = extension_of(query) if isinstance(query, str) and "|" in query else ""
+    extension = tokens.extension_of(query) if isinstance(query, str) and "|" in query else ""
     return f"decoded as it is drawn, without{shortened(extension)}" if extension else None
 
 
@@ -316,7 +315,7 @@ def _query_molecules(query: str) -> set[str]:
 
 def new_elements(query: str, answer: str, task: Task | None) -> list[str]:
     """Elements of the product that no reactant has; without a task none are known."""
-    before, after = map(elements, (answer, query) if task == "retro" else (query, answer))
+    before, after = map(tokens.elements, (answer, query) if task == "retro" else (query, answer))
     return [] if task is None or "*" in before else sorted(after - before - {"*"})
 
 

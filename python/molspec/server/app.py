@@ -17,10 +17,7 @@ from fastapi.staticfiles import StaticFiles
 
 from molspec import __version__
 from molspec.prediction.options import OURS
-from molspec.server import askcos, chemformer, metrics, planning, v1
-from molspec.server.guards import Guard, Timer
-from molspec.server.pending import WithdrawnError
-from molspec.server.schemas import PredictBody
+from molspec.server import askcos, chemformer, guards, metrics, pending, planning, schemas, v1
 from molspec.server.service import Service, UnknownModelError
 from molspec.server.worker import BusyError, EngineError, StoppedError
 
@@ -44,7 +41,7 @@ _PAGE_HEADERS = {
 _STATUSES: dict[type[Exception], int] = {
     UnknownModelError: 404,
     BusyError: 429,
-    WithdrawnError: 499,
+    pending.WithdrawnError: 499,
     EngineError: 500,
     StoppedError: 503,
 }
@@ -90,7 +87,7 @@ def make_app(
     _add_health(app, service)
     _add_page(app)
     _add_errors(app)
-    app.add_middleware(Guard, keys=keys, hosts=hosts, most_bytes=service.limits.body_bytes)
+    app.add_middleware(guards.Guard, keys=keys, hosts=hosts, most_bytes=service.limits.body_bytes)
     if origins:  # around the guard: a browser asks without a key, and reads refusals
         app.add_middleware(
             CORSMiddleware,
@@ -99,7 +96,7 @@ def make_app(
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
             expose_headers=["Retry-After"],
         )
-    app.add_middleware(Timer, routers=[*routers, app.router])
+    app.add_middleware(guards.Timer, routers=[*routers, app.router])
     return app
 
 
@@ -162,7 +159,7 @@ def _add_errors(app: FastAPI) -> None:
         if request.method == "POST" and not _JSON.fullmatch(kind.partition(";")[0].strip()):
             detail = f"Content-Type is {kind!r}: expected application/json"
             return _AsciiJSON({"detail": detail}, 415)
-        known = PredictBody.model_fields if request.url.path == "/v1/predict" else ()
+        known = schemas.PredictBody.model_fields if request.url.path == "/v1/predict" else ()
         # Without the input, which may be large or impossible to encode.
         errors: list[dict[str, Any]] = [
             {key: each[key] for key in ("type", "loc")} | {"msg": _message(each, known)}

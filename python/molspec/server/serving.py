@@ -19,8 +19,7 @@ from molspec.engine.ops import set_num_threads
 from molspec.planners.stock import read_stock
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
-from molspec.server.app import make_app
-from molspec.server.connections import Protocol
+from molspec.server import app, connections
 from molspec.server.limits import Limits
 from molspec.server.service import Service
 from molspec.server.worker import Worker
@@ -79,7 +78,7 @@ class ServerSettings:
                 for name, model in loaded.items()
             }
             service = Service(workers, self.limits, stock)
-            return make_app(service, self.keys, self.hosts, self.origins)
+            return app.make_app(service, self.keys, self.hosts, self.origins)
 
         return start
 
@@ -145,7 +144,7 @@ def serve(
     log_config["handlers"]["access"]["stream"] = "ext://sys.stderr"
     config = uvicorn.Config(
         (start or settings.load())(),
-        http=Protocol,
+        http=connections.Protocol,
         log_config=log_config,
         log_level=settings.log_level,
         access_log=settings.access_log,

@@ -12,8 +12,7 @@ from molspec.common.fields import check_one_each
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.files.pasted import read_pasted
 from molspec.prediction.options import OPTION_NAMES
-from molspec.server import schemas
-from molspec.server.pending import Answered, Targets, WithdrawnError
+from molspec.server import pending, schemas
 from molspec.server.service import Service, in_order, refusing
 from molspec.server.worker import EngineError, Worker
 from molspec.text import canonicalise
@@ -63,7 +62,7 @@ def _add_answers(router: APIRouter, service: Service) -> None:
             aligned = worker.model.resolve_aligned(body.aligned)
             config = service.config(worker, canonical_queries=body.canonical_queries)
         queries = [Query(query) for query in body.queries]
-        targets = Targets(body.targets, aligned)
+        targets = pending.Targets(body.targets, aligned)
         answers = service.submit(request, worker, body.queries, config, targets, body.seconds)
         return await _answer(service, worker, answers, queries, body.stream)
 
@@ -134,14 +133,14 @@ def _named(service: Service, name: str | None) -> Worker:
 async def _answer(
     service: Service,
     worker: Worker,
-    answers: AsyncIterator[Answered],
+    answers: AsyncIterator[pending.Answered],
     queries: Sequence[Query],
     stream: bool,
 ) -> Response:
     """All results, or one line for each as it is made, as in the command line's jsonl."""
     context = OutputContext(worker.name, worker.model.task)
 
-    def line(answered: Answered) -> str:
+    def line(answered: pending.Answered) -> str:
         index, result = answered
         answer = Answer(index + 1, queries[index], result)
         return FORMATS["jsonl"].written(answer, context)[1]
@@ -151,7 +150,7 @@ async def _answer(
             async for answered in answers:
                 (text,) = await service.in_pieces(line, [answered])
                 yield text
-        except (WithdrawnError, EngineError, ValueError):
+        except (pending.WithdrawnError, EngineError, ValueError):
             return  # the client has left, or sees that lines are missing
 
     if stream:

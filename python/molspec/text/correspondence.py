@@ -9,8 +9,7 @@ from time import perf_counter
 from rdkit import Chem
 from rdkit.Chem import rdFMCS
 
-from molspec.text.molecules import read_smiles
-from molspec.text.smiles import quiet
+from molspec.text import molecules, smiles
 
 #: Seconds of a search for a substructure; then the best one so far counts. After as many seconds
 #: of all searches no further one begins: other requests wait for them.
@@ -33,9 +32,9 @@ def corresponding_step(
     product: str, reactants: tuple[str, ...]
 ) -> tuple[Chem.Mol, list[Chem.Mol], Same] | None:
     """The molecules of a step, and their corresponding atoms; None if RDKit cannot read one."""
-    with quiet():
-        parts = [found for each in reactants if (found := read_smiles(each)) is not None]
-        whole = read_smiles(product)
+    with smiles.quiet():
+        parts = [found for each in reactants if (found := molecules.read_smiles(each)) is not None]
+        whole = molecules.read_smiles(product)
         if whole is None or len(parts) < len(reactants):
             return None
         return whole, parts, corresponding_atoms(parts, whole)

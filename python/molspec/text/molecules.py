@@ -13,8 +13,7 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
-from molspec.text.bounds import inchi_too_large, too_large
-from molspec.text.oxides import with_double_bonds
+from molspec.text import bounds, oxides
 
 #: Atomic numbers of elements that are not metals to RDKit; 0 is any atom.
 _NONMETALS = {0, 1, 2, *range(5, 11), *range(14, 19), *range(33, 37), *range(52, 55), 85, 86}
@@ -40,7 +39,7 @@ def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
 
     sanitize: whether RDKit checks valences and looks for rings; then oxides have double bonds too.
     """
-    if too_large(smiles):
+    if bounds.too_large(smiles):
         return None
     molecule = Chem.MolFromSmiles(smiles, sanitize=sanitize)
     if molecule is None or not sanitize:
@@ -50,7 +49,7 @@ def read_smiles(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
         most = _VALENCES.get(number - atom.GetFormalCharge()) if number in _VALENCES else None
         if most is not None and atom.GetTotalValence() > most:
             return None
-    return with_double_bonds(molecule, smiles)
+    return oxides.with_double_bonds(molecule, smiles)
 
 
 def read_inchi(text: str) -> Chem.Mol | None:
@@ -59,7 +58,7 @@ def read_inchi(text: str) -> Chem.Mol | None:
     InChI does not say where mobile hydrogens are: as in RDKit's canonical tautomer, if it has this
     InChI too.
     """
-    if inchi_too_large(text) or (molecule := Chem.MolFromInchi(text)) is None:
+    if bounds.inchi_too_large(text) or (molecule := Chem.MolFromInchi(text)) is None:
         return None
     tautomer: Chem.Mol = canonical_tautomer(molecule)
     return tautomer if Chem.MolToInchi(tautomer) == text else molecule

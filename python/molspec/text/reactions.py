@@ -8,8 +8,7 @@ from pathlib import Path
 
 from molspec.common.tables import cell_at, choose_column, first_column, with_row_names
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
-from molspec.text import tokens
-from molspec.text.smiles import canonicalise
+from molspec.text import smiles, tokens
 
 #: Rows in which a column of reactions is looked for.
 PEEKED_ROWS = 100
@@ -137,12 +136,12 @@ def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
     numbers = {*MAP_NUMBER.findall(products)}
     if (task == "retro") != answer:
         given = filter(None, re.split("[.~]", f"{reactants}.{reagents}"))
-        before = {canonicalise(each) for each in given}
+        before = {smiles.canonicalise(each) for each in given}
         parts = products.split(".")
         part = ".".join(
             each
             for each in filter(None, parts)
-            if len(parts) < 2 or canonicalise(each) not in before
+            if len(parts) < 2 or smiles.canonicalise(each) not in before
         )
         part = part or products
     elif answer:
@@ -151,4 +150,4 @@ def reaction_part(text: str, task: Task | None, *, answer: bool = False) -> str:
         part = ".".join(giving) or reactants
     else:
         part = ".".join(filter(None, (reactants, reagents)))
-    return (canonicalise(part) or part) if MAP_NUMBER.search(part) else part
+    return (smiles.canonicalise(part) or part) if MAP_NUMBER.search(part) else part

@@ -6,9 +6,7 @@ from itertools import chain
 from rdkit import Chem
 from rdkit.Chem.rdChemReactions import ReactionFromRxnBlock
 
-from molspec.text.bounds import block_too_large, molecule_too_large
-from molspec.text.molecules import write_smiles
-from molspec.text.smiles import quiet
+from molspec.text import bounds, molecules, smiles
 
 #: Characters of a reaction in memory. The rest of a longer one is not stored.
 _LONGEST = 1 << 24
@@ -28,16 +26,16 @@ def read_rxn(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _smiles(block: str) -> str:
-    with quiet():
+    with smiles.quiet():
         try:
-            if block_too_large(block):
+            if bounds.block_too_large(block):
                 return ""
             reaction = ReactionFromRxnBlock(block, strictParsing=False)
             sides = (reaction.GetReactants(), reaction.GetAgents(), reaction.GetProducts())
             for molecule in chain(*sides):
-                if molecule_too_large(molecule):
+                if bounds.molecule_too_large(molecule):
                     return ""
                 Chem.SanitizeMol(molecule)
         except (ValueError, RuntimeError):
             return ""
-        return ">".join(".".join(map(write_smiles, side)) for side in sides)
+        return ">".join(".".join(map(molecules.write_smiles, side)) for side in sides)

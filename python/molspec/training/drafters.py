@@ -12,11 +12,10 @@ from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
 from molspec.common.journal import check_same
+from molspec.training import folder, torchrun
 from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
-from molspec.training.folder import ANEW, read_state, write_state
 from molspec.training.prepared import EncodedPairs, digest
-from molspec.training.torchrun import Ranks
 from molspec.training.trainer import Trainer
 
 _SAVED_STEPS = 100
@@ -43,7 +42,7 @@ class DrafterTrainer(Trainer):
         module, optimizers = self._begin(checkpoint)
         shared = (checkpoint.spec, checkpoint.vocabulary)
         batches = Batches(answers, *shared, config.batch_tokens, torch.device("cpu"))
-        super().__init__(module, optimizers, batches, config, Ranks())
+        super().__init__(module, optimizers, batches, config, torchrun.Ranks())
         self._identity = {
             "config": asdict(config),
             "model": checkpoint.fingerprint(False),
@@ -52,7 +51,7 @@ class DrafterTrainer(Trainer):
         #: The share of right guesses by position, averaged over the last steps.
         self.accuracy = torch.zeros(())
         if path.exists():
-            self.restore(read_state(path))
+            self.restore(folder.read_state(path))
 
     @staticmethod
     def check(config: Any, checkpoint: Checkpoint) -> None:
@@ -85,7 +84,7 @@ class DrafterTrainer(Trainer):
         while self.step_count < self.config.steps:
             self.step(self.progress)
             if self.step_count == self.config.steps or self.step_count % _SAVED_STEPS == 0:
-                write_state(self._path, self.state())
+                folder.write_state(self._path, self.state())
             yield self.step_count
 
     def _loss(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
@@ -100,6 +99,6 @@ class DrafterTrainer(Trainer):
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state of `state`. Raises ValueError for that of another training."""
         holds = f"{self._path} holds a training of a drafter"
-        check_same(self._identity, state.get("of", {}), holds, ANEW)
+        check_same(self._identity, state.get("of", {}), holds, folder.ANEW)
         super().restore(state)
         self.accuracy = state["accuracy"]

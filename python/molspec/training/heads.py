@@ -10,10 +10,9 @@ from torch.optim import Optimizer
 from molspec.checkpoints import Checkpoint
 from molspec.model.heads import HeadsWeights, new_heads
 from molspec.model.transformer import Transformer
+from molspec.training import drafters, trainer
 from molspec.training.config import HeadsConfig
-from molspec.training.drafters import DrafterTrainer
 from molspec.training.optimizers import BETAS, SHARE, grouped
-from molspec.training.trainer import autocast
 
 #: The factor of the next head's loss: a farther token is accepted only if all before it are right.
 _DECAY = 0.9
@@ -26,7 +25,7 @@ Begun with the model {fingerprint}, whose weights were trained on along with the
 """
 
 
-class HeadsTrainer(DrafterTrainer):
+class HeadsTrainer(drafters.DrafterTrainer):
     """Steps of training heads on the answers of a model, or on true targets jointly with it."""
 
     name = "heads"
@@ -68,7 +67,7 @@ class HeadsTrainer(DrafterTrainer):
     def _guess(self, source_ids: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """The weighted loss of the heads in nats a token; each head's share of right guesses."""
         config, pad_id = self.config, self.model.pad_id
-        with autocast(target_ids.device, config.precision):
+        with trainer.autocast(target_ids.device, config.precision):
             with torch.set_grad_enabled(config.joint):
                 padding = source_ids == pad_id
                 memory = self.model.encode(source_ids, padding)

@@ -16,13 +16,11 @@ from torch import Tensor
 from molspec.checkpoints import Checkpoint
 from molspec.model.random_numbers import kept_random_numbers
 from molspec.model.transformer import Transformer
+from molspec.training import fusing, signals, torchrun
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
 from molspec.training.folder import Folder
-from molspec.training.fusing import fuse
 from molspec.training.prepared import Prepared, read_together
-from molspec.training.signals import noted_signals
-from molspec.training.torchrun import Ranks, joined
 from molspec.training.trainer import ModelTrainer
 from molspec.training.validation import Decode, Validation, Validator
 
@@ -86,7 +84,7 @@ def train(
     not a number, LostProcessError if another process has ended, OSError if a file cannot be
     written.
     """
-    with joined() as processes, kept_random_numbers(), _torch_settings(threads):
+    with torchrun.joined() as processes, kept_random_numbers(), _torch_settings(threads):
         with processes.lead_first():
             data = read_together([prepared] if isinstance(prepared, str | Path) else prepared)
             model, own = _model(config, start, data), processes.device(device)
@@ -96,7 +94,7 @@ def train(
             batches = Batches(data.train, *shared, config.batch_tokens, own)
             trainer = ModelTrainer(model, batches, config, processes)
             if own.type == "cuda" and config.precision == "bfloat16":
-                _log.info("fused kernels: %s", fuse(trainer.model))
+                _log.info("fused kernels: %s", fusing.fuse(trainer.model))
             validate = Validator(data.validation, *shared, config, own, decode)
         processes.check_same(config=config, data=data.fingerprint)
         with closing(folder):
@@ -151,7 +149,7 @@ class _Training:
         folder: Folder,
         trainer: ModelTrainer,
         validate: Validator,
-        processes: Ranks,
+        processes: torchrun.Ranks,
     ) -> None:
         self._config, self._folder, self._trainer = config, folder, trainer
         self._validate, self._processes = validate, processes
@@ -189,7 +187,7 @@ class _Training:
         losses: list[Tensor] = []
         self._logged, signalled = self._numbers(), False
         is_paced = False
-        with noted_signals(self._processes.count) as received:
+        with signals.noted_signals(self._processes.count) as received:
             while not (self._is_finished or signalled):
                 loss, learning_rate = self._trainer.step(self._progress)
                 losses.append(loss)

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
-from molspec.text import reaction_sides
-from molspec.text.salts import main_component
-from molspec.text.tokens import element_counts
-from molspec.training import rooting
+from molspec.text import reaction_sides, salts, tokens
+from molspec.training import oxygens, rooting
 from molspec.training.config import PrepareOptions
-from molspec.training.oxygens import map_by_bonds
 from molspec.training.reactions import Reaction, Row, molecules
 
 #: Default variants of a reaction; those for retro as in Zhong et al. 2022.
@@ -51,7 +48,7 @@ def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Ma
             pairs = _retro_pairs(reaction, variant_count, random)
         else:
             before = reaction.reactants + reaction.agents
-            sources, products = map_by_bonds(before, reaction.products)
+            sources, products = oxygens.map_by_bonds(before, reaction.products)
             pairs = rooting.reactants_to_product(sources, products, variant_count, random)
     except rooting.UnfitReactionError as error:
         return Made(row, split, product, reason=str(error))
@@ -71,14 +68,14 @@ def without_counter_ions(reaction: str) -> str:
     """The reaction with the molecule of a salt as its product, which `predict` would read."""
     *left, right = reaction_sides(reaction)
     with suppress(ValueError):  # several molecules that are not a salt
-        right = main_component(right)[0]
+        right = salts.main_component(right)[0]
     return ">".join([*left, right])
 
 
 def has_spare(reactants: str, product: str) -> bool:
     """Whether the product has enough atoms without one of the reactants, likely a reagent."""
-    needed, given = element_counts(product), element_counts(reactants)
-    return any(not needed - (given - element_counts(each)) for each in reactants.split("."))
+    needed, given = tokens.element_counts(product), tokens.element_counts(reactants)
+    return any(not needed - (given - tokens.element_counts(each)) for each in reactants.split("."))
 
 
 def _joined(molecules: Iterable[rooting.Molecule]) -> str:

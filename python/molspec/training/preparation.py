@@ -13,10 +13,9 @@ from typing import Any, NoReturn, TypeAlias, get_args
 from rdkit import rdBase
 
 import molspec
-from molspec.common.console import naming
+from molspec.common import console, workers
 from molspec.common.tables import check_rereadable, printable
 from molspec.common.task import Task
-from molspec.common.workers import DIED, in_processes
 from molspec.text import TokenizationError, Vocabulary, tokenize
 from molspec.training import prepared as folder_format
 from molspec.training.config import PrepareOptions
@@ -153,7 +152,7 @@ def _sieved(
         ("made", files, "files", 0.0 if validation else options.validation_share),
     ):
         if group:
-            rejected = partial(Made, split=SPLIT_OF.get(share, ""), reason=DIED)
+            rejected = partial(Made, split=SPLIT_OF.get(share, ""), reason=workers.DIED)
             work = partial(_make, options=options, validation_share=share, failed=rejected)
             rows = _read(group, options, needs_column=group is files)
             made.take(progress.make(name, rows, work), words)
@@ -212,7 +211,7 @@ def _products(progress: Stages, files: _Files, options: PrepareOptions) -> froze
 def _refuse(row: Row) -> NoReturn:
     """Raise for an excluded row: without it, its product might be trained on."""
     raise RuntimeError(
-        f"exclude has row {row.number} of {row.file}: {DIED}; expected to find its product"
+        f"exclude has row {row.number} of {row.file}: {workers.DIED}; expected to find its product"
     )
 
 
@@ -237,7 +236,7 @@ def _make(
 
     if options.workers == 1:
         return make(iter(rows))
-    return in_processes(make, rows, options.workers, failed, piece=_PIECE, ahead=_AHEAD)
+    return workers.in_processes(make, rows, options.workers, failed, piece=_PIECE, ahead=_AHEAD)
 
 
 def _vocabulary(rows: Iterable[Made], min_count: int) -> Vocabulary:
@@ -293,7 +292,7 @@ def _why(split: str, made: Sieve, validation: _Files, options: PrepareOptions) -
 def _write(prepared: Prepared, rejected: Sequence[Made], progress: Stages) -> None:
     """Write the folder completely or not at all: prepared.json is the last file."""
     done = progress.folder / "done"
-    with naming(done):
+    with console.naming(done):
         done.mkdir(exist_ok=True)
         folder_format.write(prepared, done)
         with (done / "rejected.tsv").open("w", encoding="utf-8") as stream:

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from molspec.common import tables
 from molspec.common.task import COLUMNS, REAGENT_COLUMNS, Task
-from molspec.text import plain_smiles, reaction_sides, reactions
+from molspec.text import plain_smiles, reaction_sides, reactions, rxn, smiles
 from molspec.text.reactions import MAP_NUMBER, PEEKED_ROWS, column_of_reactions, reagents_column
-from molspec.text.rxn import read_rxn
-from molspec.text.smiles import with_dots
 from molspec.training.rooting import Molecule, UnfitReactionError
 
 #: Names of columns with a model's source and target.
@@ -62,7 +60,7 @@ class Reaction:
 
 def molecules(side: str) -> Iterator[Molecule]:
     """The molecules of a reaction's side. Raises UnfitReactionError."""
-    if "~" in (side := with_dots(side)):
+    if "~" in (side := smiles.with_dots(side)):
         raise UnfitReactionError("a bond ~ within a molecule, or at a metal without charge")
     return (Molecule.parse(part) for part in side.split(".") if part)
 
@@ -119,7 +117,7 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
         yield from tables.read_cells(path)
         return
     with tables.open_lines(path, records=True) as lines:
-        for number, (reaction, _) in enumerate(read_rxn(lines), start=1):
+        for number, (reaction, _) in enumerate(rxn.read_rxn(lines), start=1):
             yield number, [reaction or ">>"]
 
 

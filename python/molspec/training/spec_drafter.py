@@ -11,13 +11,11 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
+from molspec.training import drafters, prepared, trainer
 from molspec.training.batches import Batches
 from molspec.training.config import SpecDrafterConfig
-from molspec.training.drafters import DrafterTrainer
 from molspec.training.optimizers import optimizers
-from molspec.training.prepared import EncodedPairs
 from molspec.training.spec_drafter_layout import Lay, Layout, causal, lengths_of, published
-from molspec.training.trainer import autocast
 
 #: With a smaller share, glancing reveals too little to be worth its decoder pass.
 _LEAST_SHARE = 0.05
@@ -25,7 +23,7 @@ _LEAST_SHARE = 0.05
 _TRIED = 200
 
 
-class SpecDrafterTrainer(DrafterTrainer):
+class SpecDrafterTrainer(drafters.DrafterTrainer):
     """Steps of training a Spec-Drafter on the answers of a model."""
 
     name = "spec"
@@ -60,7 +58,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         made = SpecDrafterWeights(self.config.k, self.model.spec, weights)
         return replace(checkpoint, spec_drafter=made)
 
-    def summary(self, checkpoint: Checkpoint, validation: EncodedPairs) -> str:
+    def summary(self, checkpoint: Checkpoint, validation: prepared.EncodedPairs) -> str:
         """The tokens of validation answers that an iteration confirms, in words."""
         tried = validation.spread(_TRIED)
         tokens, iterations = accepted(self.model, self._lay, checkpoint, tried, self.config.k)
@@ -75,7 +73,7 @@ class SpecDrafterTrainer(DrafterTrainer):
         chance = torch.Generator().manual_seed(seed)
         prefixes = _prefixes(lengths_of(target_ids, pad_id), config.prefixes, chance)
         layout = self._lay(target_ids, prefixes, config.k, pad_id)
-        with autocast(target_ids.device, config.precision):
+        with trainer.autocast(target_ids.device, config.precision):
             padding = source_ids == pad_id
             memory = self.model.encode(source_ids, padding)
             if (share := config.glancing * (1 - self.progress)) > _LEAST_SHARE:
@@ -129,7 +127,7 @@ def guesses(model: Transformer, layout: Layout, memory: Tensor, padding: Tensor)
 
 @torch.inference_mode()
 def accepted(
-    model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: EncodedPairs, k: int
+    model: Transformer, lay: Lay, checkpoint: Checkpoint, pairs: prepared.EncodedPairs, k: int
 ) -> tuple[int, int]:
     """The tokens of some answers, EOS counted, and the iterations of k guesses that confirm them.
 

@@ -10,10 +10,9 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary
+from molspec.training import prepared, trainer
 from molspec.training.batches import Batches
 from molspec.training.config import TrainConfig
-from molspec.training.prepared import EncodedPairs
-from molspec.training.trainer import autocast
 
 #: (model, sources) -> the best target of each source as SMILES, "" if there is none.
 Decode = Callable[[Checkpoint, Sequence[str]], Sequence[str]]
@@ -40,7 +39,7 @@ class Validator:
 
     def __init__(
         self,
-        table: EncodedPairs,
+        table: prepared.EncodedPairs,
         spec: ModelSpec,
         vocabulary: Vocabulary,
         config: TrainConfig,
@@ -68,7 +67,7 @@ class Validator:
         for index in range(len(self._epoch)):
             source_ids, target_ids = self._batches.take(self._epoch, index)
             padding, wanted = source_ids == model.pad_id, target_ids[:, 1:]
-            with autocast(device, self._precision):
+            with trainer.autocast(device, self._precision):
                 every = model.logits_after(answering, source_ids, target_ids[:, :-1], padding)
             counted = wanted != model.pad_id
             tokens += counted.sum()
