@@ -45,6 +45,11 @@ def setting(
     return field(default=default, metadata={**about, **bounds, "metavar": metavar, "http": http})
 
 
+def wrong(name: str, value: object, expected: str) -> ValueError:
+    """The error of a wrong value, as in "beam_size is 0: expected at least 1"."""
+    return ValueError(f"{name} is {quoted(value)}: expected {expected}")
+
+
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, as its `object_pairs_hook`. Raises ValueError for a name that is twice."""
     if len(values := dict(pairs)) < len(pairs):
@@ -97,12 +102,11 @@ def checked(name: str, value: Any, hint: Any, about: Mapping[str, Any]) -> Any:
         return value
     if known := choices(hint):
         if value not in known:
-            expected = ", ".join(map(str, known))
-            raise ValueError(f"{name} is {quoted(value)}: expected one of {expected}")
+            raise wrong(name, value, f"one of {', '.join(map(str, known))}")
     elif bool in kinds:
         if not isinstance(value, bool):
             expected = "True, False or None" if NoneType in kinds else "True or False"
-            raise ValueError(f"{name} is {quoted(value)}: expected {expected}")
+            raise wrong(name, value, expected)
     elif int in kinds:
         least, most = about.get("least"), about.get("most")
         return check_count(name, value, most, 1 if least is None else int(least))
@@ -111,7 +115,7 @@ def checked(name: str, value: Any, hint: Any, about: Mapping[str, Any]) -> Any:
         check_number(name, value, math.inf if most is None else most, above, least or 0)
         return float(value)  # equal settings have the same JSON values
     elif {*kinds} <= {str, NoneType} and not isinstance(value, str):
-        raise ValueError(f"{name} is {quoted(value)}: expected text")
+        raise wrong(name, value, "text")
     return value
 
 
@@ -132,9 +136,9 @@ def check_count(name: str, value: Any, most: float | None = 1000, least: int = 1
     """
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < least:
-        raise ValueError(f"{name} is {quoted(value)}: expected a whole number of at least {least}")
+        raise wrong(name, value, f"a whole number of at least {least}")
     if most is not None and value > most:
-        raise ValueError(f"{name} is {value}: expected at most {most}")
+        raise wrong(name, int(value), f"at most {most}")
     return int(value)
 
 
@@ -165,7 +169,7 @@ def check_number(
         expected = f"a number of at least {least:g}"
     else:
         expected = f"a number from {least:g} to {most:g}"
-    raise ValueError(f"{name} is {quoted(value)}: expected {expected}")
+    raise wrong(name, value, expected)
 
 
 def differing(settings: object, group: str) -> list[Field[Any]]:

@@ -6,8 +6,7 @@ import math
 from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
-from molspec.common.console import quoted
-from molspec.common.fields import check_counts, check_fields, setting
+from molspec.common.fields import check_counts, check_fields, setting, wrong
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -176,9 +175,7 @@ class ModelDraft:
     def __post_init__(self) -> None:
         if self.gamma != "adaptive":
             if isinstance(self.gamma, str):
-                raise ValueError(
-                    f"gamma is {self.gamma!r}: expected 'adaptive' or a whole number of at least 1"
-                )
+                raise wrong("gamma", self.gamma, "'adaptive' or a whole number of at least 1")
             check_counts(self, gamma=1000)
         if self.width is not None:
             check_counts(self, width=1000)
@@ -249,12 +246,10 @@ def resolve(drafter: AnyDrafter, **options: int) -> AnyConfiguration:
     if not isinstance(drafter, str):
         check_drafter("drafter", drafter, f"one of {', '.join(_NAMES)}, ")
         for name, value in options.items():
-            raise ValueError(
-                f"{name} is {value}: expected none beside a configuration of the drafter"
-            )
+            raise wrong(name, value, "none beside a configuration of the drafter")
         return drafter
     if drafter not in _NAMES:
-        raise ValueError(f"drafter is {quoted(drafter)}: expected one of {', '.join(_NAMES)}")
+        raise wrong("drafter", drafter, f"one of {', '.join(_NAMES)}")
     made: Any = _NAMES[drafter]
     for name, value in options.items():
         if name not in vars(made):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from molspec import _native
+from molspec.common.fields import wrong
 from molspec.decoding import DraftTree, Path
 from molspec.drafting.options import SpecDraft
 from molspec.drafting.session_drafter import Opened, SessionDrafter
@@ -31,9 +32,7 @@ class SpecDrafterModel:
         """Make the drafter. Raises ValueError for more tokens than it was trained to guess."""
         most = self._weights.k
         if (k := options.k or most) > most:
-            raise ValueError(
-                f"k is {k}: expected at most {most}, which the drafter was trained for"
-            )
+            raise wrong("k", k, f"at most {most}, which the drafter was trained for")
         native = _native.SpecDrafterPaths(
             row_count=query_count,
             guess_model=guess,

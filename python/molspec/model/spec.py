@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from math import prod
 from typing import Any, Literal, TypeAlias
 
-from molspec.common.fields import check_fields, setting
+from molspec.common.fields import check_fields, setting, wrong
 
 Norm = Literal["post", "pre"]
 NormKind = Literal["layer", "rms", "std"]
@@ -103,33 +103,25 @@ class ModelSpec:
                 f"{self.source_vocab_size} and target_vocab_size {self.target_vocab_size}"
             )
         if self.start_id is not None and self.start_id >= self.target_vocab_size:
-            raise ValueError(
-                f"start_id is {self.start_id}: expected a target id, "
-                f"0 to {self.target_vocab_size - 1}"
-            )
+            known = f"a target id, 0 to {self.target_vocab_size - 1}"
+            raise wrong("start_id", self.start_id, known)
 
     def _check_attention(self) -> None:
         name = "d_model" if self.attention_width is None else "attention_width"
         width = getattr(self, name)
         if width > _MOST:
-            raise ValueError(f"{name} is {width}: expected at most {_MOST}")
+            raise wrong(name, width, f"at most {_MOST}")
         if width < 1 or width % self.head_count:
-            raise ValueError(
-                f"{name} is {width}: expected a multiple of head_count {self.head_count}"
-            )
+            raise wrong(name, width, f"a multiple of head_count {self.head_count}")
         columns = self.rotary_columns or 0
         if columns % 2 or columns > self.head_dim:
-            raise ValueError(
-                f"rotary_columns is {columns}: expected an even number, at most the head's "
-                f"{self.head_dim} columns"
-            )
+            most = f"at most the head's {self.head_dim} columns"
+            raise wrong("rotary_columns", columns, f"an even number, {most}")
         if self.relative_buckets < 4:
-            raise ValueError(f"relative_buckets is {self.relative_buckets}: expected at least 4")
+            raise wrong("relative_buckets", self.relative_buckets, "at least 4")
         if self.relative_max_distance <= self.relative_buckets // 2:
-            raise ValueError(
-                f"relative_max_distance is {self.relative_max_distance}: expected more than half "
-                f"of relative_buckets {self.relative_buckets}"
-            )
+            more = f"more than half of relative_buckets {self.relative_buckets}"
+            raise wrong("relative_max_distance", self.relative_max_distance, more)
 
     def decoder_start(self, bos_id: int | None) -> int:
         """The token that the decoder starts with: start_id, otherwise the vocabulary's BOS.

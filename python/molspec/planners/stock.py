@@ -256,10 +256,8 @@ def _read(
             if not stock.entries:
                 stock.match = match or ("inchikey" if is_key else "exact")
                 if is_key and stock.match in ("exact", "tautomer"):
-                    raise ValueError(
-                        f"match is {match!r}: expected 'inchikey' or 'no-stereo', {path} has "
-                        "InChIKeys"
-                    )
+                    fit = f"'inchikey' or 'no-stereo', {path} has InChIKeys"
+                    raise fields.wrong("match", match, fit)
             stock.entries += 1
             is_usable = is_key and stock.match in ("inchikey", "no-stereo")
             price = "".join(query.columns)

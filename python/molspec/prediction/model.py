@@ -266,10 +266,8 @@ class Model:
         """The number of processes that serve or plan. Raises ValueError for several on a device."""
         count = workers.process_count(processes)
         if count > 1 and self.device != "cpu":
-            raise ValueError(
-                f"processes is {processes!r}: expected 1 on {self.device}; servers and planners "
-                "share only a CPU"
-            )
+            fit = f"1 on {self.device}; servers and planners share only a CPU"
+            raise fields.wrong("processes", processes, fit)
         return count
 
     def decode_config(self, options: AnyOptions | None = None) -> DecodeConfig:
@@ -292,10 +290,8 @@ class Model:
                 "canonical_queries is True: expected False, the model reads learned pieces of text"
             )
         if options.augmentations > 1 and not canonical:
-            raise ValueError(
-                f"augmentations is {options.augmentations}: expected 1 where queries are decoded "
-                "as given"
-            )
+            alone = "1 where queries are decoded as given"
+            raise fields.wrong("augmentations", options.augmentations, alone)
         if options.drop_impossible and self.task is None:
             raise ValueError("drop_impossible is True: expected a model whose task is known")
         if options.drop_unchanged is None:

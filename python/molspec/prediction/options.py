@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from molspec.common.console import quoted
-from molspec.common.fields import check_fields, described, differing, http_setting, setting
+from molspec.common.fields import check_fields, described, differing, http_setting, setting, wrong
 from molspec.drafting import LookAhead, NoDraft, TreeDraft, WindowDrafts, resolve
 from molspec.drafting.options import DRAFTERS, AnyConfiguration, AnyDrafter
 
@@ -260,26 +260,18 @@ class PredictOptions:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.beam_size is not None and self.beam_size < self.n_best:
-            raise ValueError(
-                f"beam_size is {self.beam_size}: expected at least n_best {self.n_best}"
-            )
+            raise wrong("beam_size", self.beam_size, f"at least n_best {self.n_best}")
         if self.length_penalty and (self.merge_duplicates or self.augmentations > 1):
-            raise ValueError(
-                f"length_penalty is {self.length_penalty}: expected 0 where answers are merged"
-            )
+            raise wrong("length_penalty", self.length_penalty, "0 where answers are merged")
         if self.augment_below is not None and self.augmentations == 1:
-            raise ValueError(
-                f"augment_below is {self.augment_below}: expected augmentations above 1 with it"
-            )
+            raise wrong("augment_below", self.augment_below, "augmentations above 1 with it")
         if self.samples is None:
             self._check_unused(SAMPLES, "samples")
         if self.verification != "relaxed":
             self._check_unused(RELAXED, "verification='relaxed'")
         if self.judge == "drafter" and isinstance(self.configuration, WindowDrafts | NoDraft):
-            raise ValueError(
-                f"judge is 'drafter': expected a drafter that knows probabilities, not "
-                f"{self.drafter!r}"
-            )
+            known = f"a drafter that knows probabilities, not {self.drafter!r}"
+            raise wrong("judge", self.judge, known)
         self._check_search(self.search)
         if self.is_greedy and self.drops and self.max_beam_factor > 1:
             try:
@@ -328,22 +320,18 @@ class PredictOptions:
 
     def _check_unused(self, group: str, needed: str) -> None:
         for other in differing(self, group):
-            raise ValueError(
-                f"{other.name} is {getattr(self, other.name)!r}: expected {needed} with it"
-            )
+            raise wrong(other.name, getattr(self, other.name), f"{needed} with it")
 
     def _check_search(self, search: Search) -> None:
         takes = _SEARCHES[search]
         for name in takes.refused:
             value, default = getattr(self, name), getattr(PredictOptions, name)
             if value != default:
-                raise ValueError(
-                    f"{name} is {value!r}: expected {default!r}, it cannot be combined with "
-                    f"{takes.called}"
-                )
+                alone = f"{default!r}, it cannot be combined with {takes.called}"
+                raise wrong(name, value, alone)
         if self.verification not in ("strict", takes.verification):
             fit = next(of for of in _SEARCHES.values() if of.verification == self.verification)
-            raise ValueError(f"verification is {self.verification!r}: expected {fit.called}")
+            raise wrong("verification", self.verification, fit.called)
         if self.drafter is None and not self._counts:
             return
         if not takes.drafter("tree" if self.drafter is None else self.drafter, self.configuration):
@@ -398,10 +386,7 @@ class PredictOptions:
         if self.max_length is None:
             return min(DEFAULT_MAX_LENGTH, max_positions)
         if self.max_length > max_positions:
-            raise ValueError(
-                f"max_length is {self.max_length}: expected at most {max_positions}, "
-                "the model's own"
-            )
+            raise wrong("max_length", self.max_length, f"at most {max_positions}, the model's own")
         return self.max_length
 
 

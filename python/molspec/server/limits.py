@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from molspec.common.fields import check_fields, setting
+from molspec.common.fields import check_fields, setting, wrong
 from molspec.drafting.options import WindowDrafts
 from molspec.prediction.options import PredictOptions
 
@@ -38,9 +38,7 @@ class Limits:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.waiting < self.queries:
-            raise ValueError(
-                f"waiting is {self.waiting}: expected at least that of queries, {self.queries}"
-            )
+            raise wrong("waiting", self.waiting, f"at least that of queries, {self.queries}")
 
     @property
     def usual(self) -> int:
@@ -71,7 +69,7 @@ class Limits:
             ]
         for name, value, most in checked:
             if value > most:
-                raise ValueError(f"{name} is {value}: expected at most {most} on this server")
+                raise wrong(name, value, f"at most {most} on this server")
         if options.drops and options.searched(options.max_beam_factor).width > self.beam_size:
             raise ValueError(
                 f"max_beam_factor is {options.max_beam_factor}: expected at most "

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from molspec.common.fields import wrong
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training.prepared import EncodedPairs
@@ -77,15 +78,11 @@ class Batches:
         if not len(source_lengths):
             raise ValueError("the data have no pairs for training, or none for validation")
         if (longest := int(max(source_lengths.max(), target_lengths.max()))) > spec.max_positions:
-            raise ValueError(
-                f"max_positions is {spec.max_positions}: expected at least {longest}, the longest "
-                "source or target with BOS and EOS"
-            )
+            least = f"at least {longest}, the longest source or target with BOS and EOS"
+            raise wrong("max_positions", spec.max_positions, least)
         largest = int((self._padded(source_lengths) + self._padded_targets(target_lengths)).max())
         if largest > self._budget:
-            raise ValueError(
-                f"batch_tokens is {self._budget}: expected at least {largest}, the longest pair"
-            )
+            raise wrong("batch_tokens", self._budget, f"at least {largest}, the longest pair")
 
     def _padded(self, lengths: np.ndarray) -> np.ndarray:
         return -(-lengths // self._multiple) * self._multiple

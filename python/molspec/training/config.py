@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import partial
 from typing import Any, Literal
 
-from molspec.common.fields import check_fields, setting
+from molspec.common.fields import check_fields, setting, wrong
 from molspec.common.task import Task
 from molspec.common.workers import MOST
 from molspec.model.spec import MOST_PLACES, HeadsSpec, ModelSpec
@@ -65,9 +65,7 @@ class PrepareOptions:
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.validation_share < 1.0:
-            raise ValueError(
-                f"validation_share is {self.validation_share}: expected more than 0, less than 1"
-            )
+            raise wrong("validation_share", self.validation_share, "more than 0, less than 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +103,7 @@ class StepConfig:
         for name in _SHARES:
             value = getattr(self, name, 0.0)
             if not 0.0 <= value < 1.0:
-                raise ValueError(f"{name} is {value}: expected at least 0, below 1")
+                raise wrong(name, value, "at least 0, below 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
+from molspec.common.fields import wrong
 from molspec.model.spec import ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.model.transformer import Transformer
@@ -103,9 +104,7 @@ def drafter_spec(config: SpecDrafterConfig, target: ModelSpec) -> ModelSpec:
     """Describe the drafter of a model. Raises ValueError if its sizes do not fit together."""
     width = config.width or target.d_model
     if width % target.head_count:
-        raise ValueError(
-            f"width is {width}: expected a multiple of the model's {target.head_count} heads"
-        )
+        raise wrong("width", width, f"a multiple of the model's {target.head_count} heads")
     return replace(
         target,
         encoder_layers=config.encoder_layers,
