@@ -15,8 +15,7 @@ from peering.engines import PlainTorch
 from peering.process import PeerProcess
 from peering.report import Origin, Record, markdown, picture
 from peering.trial import Trial
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 QUERIES = list(tiny.QUERIES[:6])
 

@@ -8,7 +8,7 @@ from molspec.checkpoints import Checkpoint, CheckpointError, read
 from molspec.checkpoints.bundled import bundled_names, locate
 from molspec.common.console import quoted
 from molspec.text import tokenize
-from tests.refusals import refused
+from tests import refused
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from molspec.checkpoints import Checkpoint, CheckpointError
-from tests.refusals import refused
+from tests import refused
 
 NAME = "decoder.layers.1.cross_attention.key.weight"
 

@@ -2,8 +2,8 @@ import json
 from pathlib import Path
 
 from molspec.checkpoints import CheckpointError, convert, read
+from tests import refused
 from tests.checkpoints import stored
-from tests.refusals import refused
 
 VOCABULARY = "bart_vocab.json"
 

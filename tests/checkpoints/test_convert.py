@@ -7,9 +7,8 @@ import pytest
 
 from molspec.checkpoints import CheckpointError, convert, read, write
 from molspec.checkpoints.names import unwrapped
-from tests import tiny
+from tests import refused, tiny
 from tests.checkpoints import stored
-from tests.refusals import refused
 
 
 @pytest.fixture

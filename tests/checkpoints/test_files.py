@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from molspec.checkpoints import Checkpoint, CheckpointError, convert, read, write
+from tests import refused
 from tests.checkpoints.damage import in_json
-from tests.refusals import refused
 
 FIRST, SECOND = (f"model-0000{n}-of-00002.safetensors" for n in (1, 2))
 THIRD = "model-00002-of-00003.safetensors"

@@ -13,10 +13,9 @@ import torch
 
 from molspec import Model, load
 from molspec.checkpoints import Checkpoint, CheckpointError, files, folder, read, write
-from tests import tiny
+from tests import refused, tiny
 from tests.checkpoints.conftest import TOKENS
 from tests.checkpoints.damage import in_json, in_weights
-from tests.refusals import refused
 
 
 @pytest.fixture

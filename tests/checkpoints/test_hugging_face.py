@@ -18,10 +18,10 @@ from molspec.checkpoints import Checkpoint, CheckpointError, read
 pytest.importorskip("transformers")
 
 
+from tests import refused
 from tests.checkpoints.damage import in_json
 from tests.checkpoints.twin import twin_logits
 from tests.drop_in import hugging_face_models as models
-from tests.refusals import refused
 
 TOKENS = (
     *("<s>", "<pad>", "</s>", "<unk>", "C", "c", "O", "N", "1", "2", "(", ")", "=", "Cl", "Br"),

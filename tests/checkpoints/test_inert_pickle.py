@@ -11,8 +11,8 @@ import torch
 from molspec.checkpoints import CheckpointError, inert_pickle, read
 from molspec.checkpoints.inert_pickle import Inert, load
 from molspec.training.folder import read_state
+from tests import refused
 from tests.fuzz.files import FORMATS, packed
-from tests.refusals import refused
 
 
 class Trap:

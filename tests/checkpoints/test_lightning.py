@@ -9,9 +9,9 @@ import torch
 from molspec.checkpoints import CheckpointError, read
 from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
+from tests import refused
 from tests.checkpoints import stored
 from tests.checkpoints.damage import ABSENT, put
-from tests.refusals import refused
 
 Save = Callable[..., Path]
 

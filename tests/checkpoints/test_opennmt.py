@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from molspec.checkpoints import CheckpointError, inert_pickle, read
+from tests import refused
 from tests.checkpoints import stored
 from tests.checkpoints.damage import put
-from tests.refusals import refused
 
 
 @pytest.fixture

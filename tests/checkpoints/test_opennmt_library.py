@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from molspec.checkpoints import CheckpointError, read
+from tests import refused
 from tests.checkpoints.opennmt_library import MAJOR, Library, Shared
 from tests.checkpoints.twin import twin_log_probs
-from tests.refusals import refused
 
 SOURCE, TARGET = "C1CN1C(O)=O", "cC1(O)"
 

@@ -22,8 +22,8 @@ from tokenizers.processors import RobertaProcessing, TemplateProcessing
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordLevelTrainer, WordPieceTrainer
 from transformers import PreTrainedTokenizerFast
 
+from tests import refused
 from tests.drop_in import hugging_face_models as models
-from tests.refusals import refused
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 QUERIES = [smiles for smiles in SMILES if len(smiles) < 30][:4]

@@ -10,7 +10,7 @@ import torch
 
 from molspec import checkpoints, load
 from molspec.checkpoints import CheckpointError, read
-from tests.refusals import refused
+from tests import refused
 
 pytest.importorskip("transformers")
 

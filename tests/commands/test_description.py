@@ -8,8 +8,7 @@ from molspec import checkpoints
 from molspec.checkpoints import bundled
 from molspec.commands import description
 from molspec.engine import ops
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 
 @pytest.mark.parametrize(("name", "size"), [("product", "7.5"), ("retro", "5.3")])

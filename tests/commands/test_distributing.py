@@ -15,9 +15,9 @@ import pytest
 
 import molspec
 from molspec.commands import distributing
+from tests import refused
 from tests.commands.conftest import write
 from tests.conftest import Loaded, Run
-from tests.refusals import refused
 
 QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n", "[2H]CCO"]
 _SHARED = ("smiles", "canonical", "log_prob", "finished", "note")

@@ -11,7 +11,7 @@ from molspec.commands.command import Given, argument, command
 from molspec.commands.flags import InputFlags, ModelFlags
 from molspec.common.fields import http_setting, setting
 from molspec.prediction.options import PredictOptions
-from tests.refusals import refused
+from tests import refused
 
 
 def test_a_command_gets_the_flags_of_its_groups() -> None:

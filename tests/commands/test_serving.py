@@ -9,8 +9,8 @@ import pytest
 
 from molspec.server import serving
 from molspec.server.serving import ServerSettings
+from tests import refused
 from tests.conftest import Run
-from tests.refusals import refused
 
 Started = list[ServerSettings]
 

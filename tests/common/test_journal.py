@@ -11,8 +11,7 @@ import pytest
 from molspec.common.journal import Journal, Kind, open_unlinked
 from molspec.drafting import LookAhead, ModelDraft
 from molspec.prediction.options import PredictOptions
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 _NUMBERS = Kind[int]("numbers", int, int)
 

@@ -15,7 +15,7 @@ import pytest
 
 from molspec.common import workers
 from molspec.common.workers import in_processes, process_count, usable_cores
-from tests.refusals import refused
+from tests import refused
 from tests.waiting import until
 
 

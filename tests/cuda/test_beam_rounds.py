@@ -8,10 +8,9 @@ from torch import Tensor
 
 from molspec._native import BeamSpec
 from molspec.engine.cuda.beams import BeamExecutor
-from tests import reference
+from tests import reference, refused
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, field, run
-from tests.refusals import refused
 
 
 @dataclass(frozen=True)

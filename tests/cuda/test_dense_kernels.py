@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests import refused
 from tests.cuda.emulator import Emulator
 from tests.engine import dense
-from tests.refusals import refused
 
 
 def test_kernels_equal_their_twins(cuda: Emulator) -> None:

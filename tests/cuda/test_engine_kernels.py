@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from tests import refused
 from tests.cuda.emulator import Emulator
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import NODE_FAULTS, SOURCE_FAULTS, batch_of
-from tests.refusals import refused
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)

@@ -10,10 +10,9 @@ from molspec._native import LIMITS, GuessModel, NativeDrafter, SequenceSpec, Tre
 from molspec.decoding import Source, Strategy
 from molspec.drafting import Drafting, NoDraft, TreeDraft, native_options
 from molspec.engine.cuda.greedy import GreedyExecutor
-from tests import tiny
+from tests import refused, tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import DeviceSession, HostSession, check_rounds, field, run, train_guess
-from tests.refusals import refused
 
 DRAFTERS: tuple[Drafting, ...] = (
     NoDraft(),

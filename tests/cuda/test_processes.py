@@ -10,10 +10,9 @@ from molspec.engine import devices
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.prediction import streams
-from tests import tiny
+from tests import refused, tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import Recorder, stand_in_cuda
-from tests.refusals import refused
 
 #: The functions of torch's library through which a process begins to use CUDA.
 ENTRIES = (

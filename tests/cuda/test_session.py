@@ -30,11 +30,10 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Results
 from molspec.server.worker import warm_up
-from tests import tiny
+from tests import refused, tiny
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import EmulatedEngine, Recorder, stand_in_cuda
 from tests.engine.models import default_dtype
-from tests.refusals import refused
 
 
 def emulated(

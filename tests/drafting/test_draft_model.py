@@ -13,9 +13,8 @@ from molspec.checkpoints.folder import write
 from molspec.drafting import LookAhead, ModelDraft, NoDraft, Path, native_options
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
-from tests import tiny
+from tests import refused, tiny
 from tests.laws import cases
-from tests.refusals import refused
 
 SHORT = tiny.QUERIES[:-1]
 MAX_LENGTH = 30

@@ -13,7 +13,7 @@ from molspec.drafting import Drafting, LookAhead, NoDraft, TreeDraft, WindowDraf
 from molspec.drafting.native import native_options
 from molspec.drafting.ngram import build_ngram, guess_model
 from molspec.text import Vocabulary
-from tests.refusals import refused
+from tests import refused
 from tests.tiny import QUERIES, VOCABULARY
 
 TEXT_IDS = st.integers(4, VOCABULARY.size - 1)

@@ -7,9 +7,8 @@ import torch
 import molspec
 from molspec import checkpoints
 from molspec.drafting import ModelDraft
-from tests import tiny
+from tests import refused, tiny
 from tests.drafting.drafters import ReadsHiddenStates
-from tests.refusals import refused
 
 
 def test_hidden_state_predicts_last_token() -> None:

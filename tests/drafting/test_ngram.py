@@ -4,7 +4,7 @@ import pytest
 
 from molspec import _native
 from molspec.drafting import TreeDraft, build_ngram, guess_model, simulate
-from tests.refusals import refused
+from tests import refused
 from tests.tiny import QUERIES, VOCABULARY
 
 IDS = [VOCABULARY.encode(query) for query in QUERIES]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from molspec._native import NgramBuilder, NgramModel
-from tests.refusals import refused
+from tests import refused
 
 ALPHABET = 6
 SYMBOLS = st.integers(0, ALPHABET - 1)

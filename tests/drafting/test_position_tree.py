@@ -9,8 +9,7 @@ import pytest
 
 from molspec import _native
 from molspec.drafting import guess_model
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 GUESS = guess_model(tiny.VOCABULARY, None)
 SPECIAL = set(tiny.VOCABULARY.special_ids)

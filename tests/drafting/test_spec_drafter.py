@@ -15,9 +15,8 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.training.spec_drafter import guesses
 from molspec.training.spec_drafter_layout import causal
-from tests import tiny
+from tests import refused, tiny
 from tests.engine.models import random_weights
-from tests.refusals import refused
 
 
 def test_identical_drafter_guesses_next_token() -> None:

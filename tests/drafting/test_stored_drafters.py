@@ -15,9 +15,8 @@ from molspec.drafting import HeadsDraft, SpecDraft
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec_drafter import SpecDrafterWeights
 from molspec.text import Vocabulary
-from tests import tiny
+from tests import refused, tiny
 from tests.engine.models import random_weights
-from tests.refusals import refused
 
 #: By the place in a model's folder.
 WITH = {"heads.safetensors": tiny.with_heads, "spec": lambda: tiny.with_spec_drafter(2)}

@@ -14,10 +14,10 @@ from molspec.engine.cpu.engine import NativeEngine
 from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
+from tests import refused
 from tests.drop_in import models
 from tests.drop_in.models import BOS, EOS, PAD, NotCausal, OffsetTransformer, PlainTransformer
 from tests.engine.models import random_weights, spec_of
-from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS], [BOS, 3, 8, 8, 4, 12, 11, 10, EOS]]

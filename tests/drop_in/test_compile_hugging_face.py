@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from molspec import compile  # noqa: A004
+from tests import refused
 from tests.drop_in.models import check_answers
-from tests.refusals import refused
 
 models = pytest.importorskip("tests.drop_in.hugging_face_models")
 

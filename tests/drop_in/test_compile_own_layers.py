@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from molspec import compile  # noqa: A004
+from tests import refused
 from tests.drop_in.models import VOCABULARY, check_answers
 from tests.drop_in.own_layers import PAD, WIDTH, Own, functions
-from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": 1, "eos_id": 2, "pad_id": PAD, "max_length": 12}
 SOURCES = [[1, 5, 6, 7, 2], [1, 9, 2], [1, 3, 8, 8, 4, 12, 11, 10, 2]]

@@ -13,8 +13,8 @@ from molspec import Hypotheses, compile, decode  # noqa: A004
 from molspec.drafting import ModelDraft
 from molspec.engine.torch.adapters import evaluating
 from molspec.text import Vocabulary
+from tests import refused
 from tests.drop_in.models import BOS, EOS, PAD, PlainTransformer, callables, copier
-from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 6}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from molspec import decode
+from tests import refused
 from tests.drop_in import models
 from tests.drop_in.models import BOS, EOS, PAD, OffsetTransformer, PlainTransformer, callables
-from tests.refusals import refused
 from tests.search.plain import greedy
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}

@@ -11,8 +11,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from molspec import decode
 from molspec.drafting import ModelDraft
+from tests import refused
 from tests.drop_in.hugging_face_models import MODELS, VOCAB_SIZE, bart, ids_of, sources
-from tests.refusals import refused
 
 transformers = pytest.importorskip("transformers")
 MAX_LENGTH = 16

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from molspec import decode
+from tests import refused
 from tests.drop_in import models
 from tests.drop_in.models import BOS, EOS, PAD, NotCausal, OffsetTransformer, PlainTransformer
 from tests.drop_in.own_layers import Own, functions
-from tests.refusals import refused
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]

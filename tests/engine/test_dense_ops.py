@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from molspec.engine import ops
+from tests import refused
 from tests.engine import dense
 from tests.engine.dense import long
-from tests.refusals import refused
 
 
 def test_operators_equal_their_twins() -> None:

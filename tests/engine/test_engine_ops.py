@@ -8,9 +8,9 @@ import torch
 
 from molspec.engine import ops
 from molspec.engine.packing import pack
+from tests import refused
 from tests.engine.models import CONVENTIONS, TINY, random_weights, spec_of
 from tests.engine.trees import NODE_FAULTS, SOURCE_FAULTS, batch_of, random_batch
-from tests.refusals import refused
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 

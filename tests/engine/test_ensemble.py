@@ -7,8 +7,7 @@ import pytest
 from molspec import _native
 from molspec.engine.devices import make_engine
 from molspec.engine.ensemble import EnsembleEngine
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 Rows = npt.NDArray[np.float32]
 

@@ -16,9 +16,9 @@ import torch
 
 import molspec
 from molspec.engine.devices import on_one_torch_thread
+from tests import refused
 from tests.engine.models import CONVENTIONS
 from tests.engine.trees import batch_of
-from tests.refusals import refused
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int8)
 

@@ -7,9 +7,8 @@ import pytest
 
 from molspec.evaluation import Evaluation, PairTable, Record, Settings, report
 from molspec.prediction.options import PredictOptions
-from tests import tiny
+from tests import refused, tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
-from tests.refusals import refused
 
 ROWS = [("CO", "OC"), ("CN", "CN"), ("X", "C"), ("CCO", "C("), ("CC", "CCC"), ("CCC", "CC")]
 ANSWERS = {

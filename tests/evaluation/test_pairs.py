@@ -7,7 +7,7 @@ import pytest
 
 from molspec.common.task import Task
 from molspec.evaluation import Pair, PairTable
-from tests.refusals import refused
+from tests import refused
 
 
 def test_rows_are_read_twice_and_missing_cells_are_empty(tmp_path: Path) -> None:

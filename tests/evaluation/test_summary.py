@@ -10,9 +10,8 @@ import pytest
 from molspec.decoding import QueryStatistics
 from molspec.evaluation import Evaluation, PairTable, Settings, Summary, report
 from molspec.prediction.options import PredictOptions
-from tests import tiny
+from tests import refused, tiny
 from tests.evaluation.fake import FakeModel, predictions, write_table
-from tests.refusals import refused
 
 ROWS = [("CC", "CCO"), ("CCC", "CCN"), ("CCCC", "not a molecule"), ("X", "CC"), ("CCCCC", "C")]
 MODEL = FakeModel(

@@ -14,8 +14,8 @@ import pytest
 
 from molspec.common import journal
 from molspec.files import FORMATS, Answer, Query, ResultFile, check_apart
+from tests import refused
 from tests.files.jobs import CONTEXT, QUERIES, SETTINGS, answers, content, open_file, run
-from tests.refusals import refused
 
 OTHER = {"model": "retro", "n_best": 2}
 

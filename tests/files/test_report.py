@@ -7,8 +7,8 @@ import pytest
 from molspec.files import FORMATS, Answer, OutputContext, Query
 from molspec.files.report import drawn
 from molspec.prediction.results import Prediction, Result
+from tests import refused
 from tests.files.pages import Tags
-from tests.refusals import refused
 
 CONTEXT = OutputContext("a <model>", "retro", about="Answered & drawn.")
 PAGE = FORMATS["html"]

@@ -6,7 +6,7 @@ from rdkit import Chem
 from molspec import text
 from molspec.files import FORMATS, Answer, OutputContext, Query, open_source, sdf
 from molspec.prediction.results import Prediction, Result
-from tests.refusals import refused
+from tests import refused
 
 
 def record(smiles: str, title: str, **fields: str) -> str:

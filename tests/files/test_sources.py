@@ -11,7 +11,7 @@ from molspec.common import tables
 from molspec.common.tables import LONGEST_LINE, read_cells
 from molspec.files import Query, open_source
 from molspec.files.sources import QueryFile
-from tests.refusals import refused
+from tests import refused
 
 
 def read(path: Path | None, form: str | None = None, *columns: str | None) -> list[Query]:

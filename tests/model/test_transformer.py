@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests import refused
 from tests.engine.models import CONVENTIONS, spec_of
-from tests.refusals import refused
 from torch import Tensor, nn
 
 from molspec.model.spec import ModelSpec

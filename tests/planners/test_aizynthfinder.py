@@ -16,8 +16,8 @@ from aizynthfinder.utils.exceptions import PolicyException, RejectionException
 from rdkit import Chem
 
 from molspec.planners import aizynthfinder as ours
+from tests import refused
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS
-from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("default")
 

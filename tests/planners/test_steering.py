@@ -7,8 +7,8 @@ import pytest
 from molspec.files import Query
 from molspec.planners.expander import Expander
 from molspec.planners.routes import Route, SearchLimits, Step
+from tests import refused
 from tests.planners.conftest import needs_syntheseus, planner
-from tests.refusals import refused
 
 AMIDE = "O=C(NCc1ccccc1)c1ccc(OCc2ccccc2)cc1"
 #: The same with atom maps at its amide bond.

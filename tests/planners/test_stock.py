@@ -14,8 +14,8 @@ from molspec.planners import stock as stock_module
 from molspec.planners.expander import Expander
 from molspec.planners.stock import Match, Stock, read_stock
 from molspec.text import canonicalise
+from tests import refused
 from tests.planners.conftest import TARGETS, needs_syntheseus, planner
-from tests.refusals import refused
 
 
 def stock_of(path: Path, text: str, match: Match | None = None, name: str = "stock.smi") -> Stock:

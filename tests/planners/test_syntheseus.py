@@ -29,8 +29,8 @@ from molspec.planners.stock import read_stock
 from molspec.planners.syntheseus import BackwardModel, ForwardModel, HeavyAtomCost
 from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model
+from tests import refused
 from tests.planners.conftest import EXPANSIONS, STOCK, TARGETS, planner
-from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -18,9 +18,8 @@ from molspec.prediction.cache import AnswerCache
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.queries import QueryReader
-from tests import tiny
+from tests import refused, tiny
 from tests.drafting.drafters import Silent
-from tests.refusals import refused
 
 OPTIONS = PredictOptions(n_best=3, max_length=20, merge_duplicates=True)
 QUERIES = ("CC(=O)Oc1ccc2c(c1)CCN2", "CCO", "junk", "N", "CCO")

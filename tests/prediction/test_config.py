@@ -14,8 +14,7 @@ from molspec.prediction.cache import AnswerCache
 from molspec.prediction.config import DecodeConfig, Identity
 from molspec.prediction.decoder import Decoder
 from molspec.prediction.options import PredictOptions
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 CPU, GPU = Identity("f00d", "cpu", "float32", 1000), Identity("f00d", "cuda", "bfloat16", 1000)
 #: The settings that every case has.

@@ -14,8 +14,7 @@ from molspec import Decoder, PredictOptions, Result
 from molspec.decoding import scheduler
 from molspec.prediction import decoder as decoder_module, queries
 from molspec.prediction.model import Model
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 MAX_LENGTH = 16
 OPTIONS = (

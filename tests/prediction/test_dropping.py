@@ -11,8 +11,7 @@ from molspec.files import FORMATS, Answer, OutputContext, Query, predict
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import ALL_DROPPED, Prediction, Result, is_unchanged
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 QUERIES = ("CCO", "N", "CCOCCOCCOC", "junk", "O", "CN", "C1CC1")
 DROPPING = {"drop_invalid": True, "drop_unchanged": True, "merge_duplicates": True}

@@ -21,8 +21,7 @@ from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.prediction.results import Prediction
 from molspec.text import Vocabulary
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 from tests.search import plain
 
 SHORT = tiny.QUERIES[:-1]

@@ -9,8 +9,7 @@ import pytest
 from molspec import load
 from molspec.prediction.decoder import Decoder
 from molspec.prediction.model import Model
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 
 @pytest.mark.parametrize("token_log_probs", [False, True])

@@ -7,8 +7,7 @@ from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.queries import QueryReader
 from molspec.text import Vocabulary
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 MARKS = ("<RX_3>", "<RX_30>", "|", "[v4]", "[u2]")
 VOCABULARY = Vocabulary((*tiny.TOKENS, *MARKS), unk_id=3)

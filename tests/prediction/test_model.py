@@ -16,9 +16,8 @@ from molspec.checkpoints.bundled import locate
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.text import PieceVocabulary
-from tests import tiny
+from tests import refused, tiny
 from tests.engine.models import default_dtype
-from tests.refusals import refused
 
 #: A canonical query, and other ways to write it.
 CANONICAL = "CC(=O)Oc1ccc2c(c1)CCN2"

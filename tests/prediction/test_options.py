@@ -14,8 +14,7 @@ from molspec.drafting import LookAhead, NoDraft, TreeDraft
 from molspec.drafting.options import DRAFTERS
 from molspec.drop_in.decode import _NAMES, _OF_MOLECULES
 from molspec.prediction.keywords import IdKeywords, PredictKeywords
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 RELAXED = {"verification": "relaxed"}
 #: What does not go with samples, and what goes with nothing else.

@@ -9,8 +9,7 @@ import pytest
 from molspec import Decoder, Model, PredictOptions, load
 from molspec.text import canonicalise, other_spellings
 from molspec.text.aligned import spelt_alike
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 ANILINE = "Nc1ccccc1"
 #: Amides of aniline, the first of which begins with the other reactant.

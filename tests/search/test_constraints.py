@@ -11,9 +11,8 @@ from molspec._native import Batch, BeamSpec, ForcedSpec, Hypothesis, SequenceSpe
 from molspec.drafting import guess_model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import search_plan
-from tests import tiny
+from tests import refused, tiny
 from tests.drafting.drafters import ReadsHiddenStates
-from tests.refusals import refused
 from tests.search import plain
 from tests.search.plain import decode, model_with_ties
 from tests.search.test_token_log_probs import EAGER

@@ -13,7 +13,7 @@ from molspec import _native
 from molspec._native import Batch, BeamSpec, DraftTree, Sampling, SearchSpec, SequenceSpec
 from molspec.drafting import guess_model
 from molspec.text import Vocabulary
-from tests.refusals import refused
+from tests import refused
 from tests.tiny import TOKENS, VOCABULARY
 
 STATM = Path("/proc/self/statm")

@@ -18,7 +18,7 @@ from molspec.server import connections, guards
 from molspec.server.app import make_app
 from molspec.server.limits import Limits
 from molspec.server.service import Service
-from tests.refusals import refused
+from tests import refused
 from tests.server.serving import metric_values, running, serving, stripped
 
 _PAGE = Path(molspec.server.__file__).with_name("page")

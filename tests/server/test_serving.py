@@ -24,8 +24,7 @@ from molspec import checkpoints
 from molspec.common.console import UsageError
 from molspec.server import processes, serving
 from molspec.server.serving import ServerSettings
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 from tests.waiting import until
 
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]

@@ -16,8 +16,7 @@ from molspec.text.bounds import inchi_too_large, too_large
 from molspec.text.molecules import read_inchi
 from molspec.text.salts import main_component
 from molspec.text.smiles import InvalidSmilesError
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 
 def circulant(atoms: int, step: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from molspec.text import canonicalise
 from molspec.text.salts import LONGEST, main_component
 from molspec.training import sample
-from tests.refusals import refused
+from tests import refused
 
 #: Name, salt and drug of 200 marketed salts.
 _DRUG_SALTS = Path(__file__).with_name("drug_salts.tsv")

@@ -14,7 +14,7 @@ from rdkit import Chem, rdBase
 from molspec.text import canonical_query, canonicalise, check_text, without_deuterium
 from molspec.text.smiles import InvalidSmilesError, _written, check_beginning
 from molspec.text.tokens import TokenizationError, tokenize
-from tests.refusals import refused
+from tests import refused
 
 SMILES = (Path(__file__).parents[1] / "data" / "smiles.txt").read_text().split()
 CAPTURES = hasattr(rdBase, "CaptureErrorLog")

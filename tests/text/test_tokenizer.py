@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from molspec.text import TokenizationError, tokenize
-from tests.refusals import refused
+from tests import refused
 
 # Schwaller et al., ACS Cent. Sci. 2019, 5, 1572: the definition that the scanner follows.
 PATTERN = re.compile(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from molspec.text import TokenizationError, Vocabulary, tokenize
-from tests.refusals import refused
+from tests import refused
 
 SPECIAL = ("<PAD>", "<BOS>", "<EOS>", "?")
 

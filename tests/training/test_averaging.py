@@ -6,8 +6,7 @@ import torch
 
 from molspec.text import Vocabulary
 from molspec.training.averaging import average
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 
 
 def test_mean_of_equal_models_is_that_model() -> None:

@@ -8,7 +8,7 @@ from molspec.model.spec import ModelSpec
 from molspec.text import Vocabulary
 from molspec.training.batches import Batches, Epoch, Passes
 from molspec.training.prepared import EncodedPairs
-from tests.refusals import refused
+from tests import refused
 
 VOCABULARY = Vocabulary(("<PAD>", "<BOS>", "<EOS>", "C", "O", "N"))
 CPU = torch.device("cpu")

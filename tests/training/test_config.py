@@ -6,7 +6,7 @@ import pytest
 
 from molspec.training import TrainConfig
 from molspec.training.trainer import learning_rate_factor
-from tests.refusals import refused
+from tests import refused
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from molspec.text import Vocabulary
 from molspec.training import prepared
 from molspec.training.distillation import distil
 from molspec.training.prepared import EncodedPairs, Prepared
-from tests import tiny
+from tests import refused, tiny
 from tests.conftest import Run
-from tests.refusals import refused
 from tests.training.tiny import answers, write_teacher
 
 COUNTS = {"reactions": 2, "pairs": 2}

@@ -10,8 +10,7 @@ import pytest
 from molspec.training.drafters import DrafterTrainer
 from molspec.training.heads import HeadsTrainer
 from molspec.training.spec_drafter import SpecDrafterTrainer
-from tests import tiny
-from tests.refusals import refused
+from tests import refused, tiny
 from tests.training.test_heads import CONFIG as HEADS
 from tests.training.test_spec_drafter import CONFIG as SPEC
 from tests.training.tiny import answers, assert_equal

@@ -13,9 +13,8 @@ from molspec.prediction.model import Model, load
 from molspec.training.config import HeadsConfig
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import EncodedPairs
-from tests import tiny
+from tests import refused, tiny
 from tests.conftest import Run
-from tests.refusals import refused
 from tests.training.tiny import answers, assert_equal, write_teacher
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)

@@ -18,7 +18,7 @@ from molspec.training import Judge, PrepareOptions, preparation, prepare
 from molspec.training.pairs import Made
 from molspec.training.prepared import Prepared, read
 from molspec.training.reactions import Row, read_rows
-from tests.refusals import refused
+from tests import refused
 from tests.training.tiny import sample_reactions
 
 RETRO = PrepareOptions("retro", variants=3, validation_share=0.2)

@@ -11,7 +11,7 @@ from molspec.model.spec import ModelSpec
 from molspec.training import PrepareOptions, Validation, prepare
 from molspec.training.card import write_card
 from molspec.training.prepared import Prepared, read, read_together
-from tests.refusals import refused
+from tests import refused
 from tests.training.tiny import sample_reactions
 
 RETRO = PrepareOptions("retro", variants=2)

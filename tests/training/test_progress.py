@@ -10,7 +10,7 @@ import pytest
 
 from molspec.training import Judge, PrepareOptions, preparation as module, prepare
 from molspec.training.prepared import read
-from tests.refusals import refused
+from tests import refused
 from tests.training.tiny import sample_reactions
 
 OPTIONS = PrepareOptions("retro", variants=2, validation_share=0.2, max_nats=2.0)

@@ -7,7 +7,7 @@ import pytest
 from molspec.common.task import Task
 from molspec.training.reactions import Reaction, Row, read_rows
 from molspec.training.rooting import UnfitReactionError
-from tests.refusals import refused
+from tests import refused
 
 FIRST, SECOND = "CO.CC(=O)Cl>N>CC(=O)OC", "CCO>>CC=O"
 

@@ -10,7 +10,7 @@ from molspec.training import rooting
 from molspec.training.reactions import Reaction, read_rows
 from molspec.training.rooting import Molecule, align, product_to_reactants, reactants_to_product
 from molspec.training.sample import FILE
-from tests.refusals import refused
+from tests import refused
 
 #: An amide from acid and amine; the product has no atom of the base.
 AMIDE = (

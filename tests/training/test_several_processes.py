@@ -17,7 +17,7 @@ from molspec.training import TrainConfig, train
 from molspec.training.batches import Batches
 from molspec.training.prepared import read
 from molspec.training.torchrun import Ranks
-from tests.refusals import refused
+from tests import refused
 from tests.training.tiny import CONFIG, assert_equal
 
 SCRIPT = Path(__file__).with_name("together.py")

@@ -23,7 +23,7 @@ from molspec.training.prepared import EncodedPairs, read
 from molspec.training.torchrun import Ranks
 from molspec.training.trainer import ModelTrainer
 from molspec.training.validation import Validator
-from tests.refusals import refused
+from tests import refused
 from tests.training.tiny import CONFIG, assert_equal, column, weights
 
 
