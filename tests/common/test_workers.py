@@ -15,8 +15,7 @@ import pytest
 
 from molspec.common import workers
 from molspec.common.workers import in_processes, process_count, usable_cores
-from tests import refused
-from tests.waiting import until
+from tests import refused, waiting
 
 
 def squares(items: Iterator[int]) -> Iterator[int]:
@@ -70,7 +69,7 @@ def test_work_is_shared_by_two_other_processes(tmp_path: Path) -> None:
     def process_ids(items: Iterator[int]) -> Iterator[int]:
         for _ in items:
             (tmp_path / str(os.getpid())).touch()
-            until(lambda: len(list(tmp_path.iterdir())) >= 2)  # the other process has begun
+            waiting.until(lambda: len(list(tmp_path.iterdir())) >= 2)  # the other process has begun
             yield os.getpid()
 
     found = set(in_processes(process_ids, range(40), 2, lost, piece=1))
@@ -85,7 +84,7 @@ def test_closing_a_stream_ends_its_workers() -> None:
     stream = in_processes(process_ids, iter(range(10_000)), 2, lost)
     workers = {next(stream) for _ in range(100)}
     stream.close()  # before its end
-    until(lambda: all(_state(process) == "Z" for process in workers))
+    waiting.until(lambda: all(_state(process) == "Z" for process in workers))
 
 
 def test_streams_that_overlap_end_apart() -> None:
@@ -188,7 +187,7 @@ def test_results_do_not_wait_for_slow_items() -> None:
 
     def slow() -> Iterator[int]:
         yield 1
-        until(lambda: answered)
+        waiting.until(lambda: answered)
         yield 2
 
     for result in in_processes(squares, slow(), 2, lost):
@@ -200,7 +199,7 @@ def test_item_with_slow_work_does_not_delay_the_others(tmp_path: Path) -> None:
     def uneven(items: Iterator[int]) -> Iterator[int]:
         for item in items:
             if item == 0:
-                until((tmp_path / "99").exists)
+                waiting.until((tmp_path / "99").exists)
             (tmp_path / str(item)).touch()
             yield item
 

@@ -15,11 +15,9 @@ from typing import Any
 
 import molspec
 from molspec import text
-from molspec.files import Query, prepare_query
-from molspec.files.sdf import read_records
+from molspec.files import Query, prepare_query, sdf
 from molspec.text import drawing, reactions, rxn, smiles as of_smiles
-from molspec.training.rooting import Molecule
-from molspec.training.variation import vary
+from molspec.training import rooting, variation
 from tests.fuzz.draw import Draw
 
 _FOLDER = Path(molspec.__file__).parent
@@ -52,9 +50,9 @@ _READERS: tuple[Callable[[str], Any], ...] = (
     *(drawing.drawing, reactions.is_reaction, of_smiles.is_atom),
     lambda made: reactions.reaction_part(f"{made}>>{made}", "retro"),
     lambda made: prepare_query(Query(made), True, True),
-    lambda made: Molecule.parse(made),
-    lambda made: vary(f"{made}>>{made}", 1, None),
-    lambda made: [*read_records(iter(made.splitlines(True)))],
+    lambda made: rooting.Molecule.parse(made),
+    lambda made: variation.vary(f"{made}>>{made}", 1, None),
+    lambda made: [*sdf.read_records(iter(made.splitlines(True)))],
     lambda made: [*rxn.read_rxn(iter(["$RXN\n", *made.splitlines(True)]))],
 )
 

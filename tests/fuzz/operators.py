@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from molspec.engine import ops
-from molspec.engine.packing import pack
+from molspec.engine import ops, packing
 from tests import reference
-from tests.engine.models import CONVENTIONS, random_weights, spec_of
-from tests.engine.trees import Batch, random_batch
+from tests.engine import models, trees
 from tests.fuzz.draw import Draw
 
 _TYPES = (torch.int64, torch.int64, torch.int64, torch.int32, torch.float64, torch.float32)
@@ -50,13 +48,13 @@ def _tensor(draw: Draw, dimensions: int, sizes: list[int]) -> Tensor:
     return values
 
 
-def _batches() -> list[Batch]:
+def _batches() -> list[trees.Batch]:
     batches = []
-    for convention in list(CONVENTIONS)[::3]:
-        spec = spec_of(convention)
+    for convention in list(models.CONVENTIONS)[::3]:
+        spec = models.spec_of(convention)
         for dtype in (torch.float32, torch.bfloat16, torch.int8):
-            packed = pack(spec, random_weights(spec), dtype)
-            batches.append(random_batch(packed, [5, 17], 12, seed=1))
+            packed = packing.pack(spec, models.random_weights(spec), dtype)
+            batches.append(trees.random_batch(packed, [5, 17], 12, seed=1))
     return batches
 
 
@@ -85,7 +83,7 @@ def engine(draw: Draw) -> None:
         assert ops.workspace_size(batch.packed.weights, batch.packed.table, rows, positions) > 0
 
 
-def _run(batch: Batch, workspace: Tensor) -> None:
+def _run(batch: trees.Batch, workspace: Tensor) -> None:
     layers, size = batch.packed.spec.decoder_layers, batch.packed.block_size
     memory_cache, kv_cache = torch.zeros(3, layers, size), torch.zeros(2, layers, size)
     model = (batch.packed.weights, batch.packed.table)

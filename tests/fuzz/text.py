@@ -8,14 +8,11 @@ from unittest import mock
 
 from rdkit import Chem
 
-from molspec.checkpoints import CheckpointError
-from molspec.checkpoints.files import read_object
+from molspec.checkpoints import CheckpointError, files
 from molspec.common import tables
 from molspec.common.journal import Journal, Kind
-from molspec.files import sdf
-from molspec.files.sources import QueryFile
-from molspec.text import Vocabulary, canonical_query, canonicalise, other_spellings
-from molspec.text.bounds import _shortest_rings, too_large
+from molspec.files import sdf, sources
+from molspec.text import Vocabulary, bounds, canonical_query, canonicalise, other_spellings
 from molspec.text.smiles import InvalidSmilesError, check_sides, sides_of
 from molspec.text.tokens import TokenizationError, tokenize
 from tests.fuzz.draw import Draw
@@ -64,7 +61,7 @@ def json(draw: Draw) -> None:
     nested = draw.below(4) * 40_000
     _FILE.write_bytes(b"[" * nested + draw.damaged(b'{"a": [1, {"b": null}], "c": "\\u00e9"}'))
     try:
-        assert isinstance(read_object(_FILE), dict)
+        assert isinstance(files.read_object(_FILE), dict)
     except CheckpointError as error:
         assert str(error).startswith("file ")
 
@@ -101,9 +98,9 @@ def rings(draw: Draw) -> None:
             for place in pair:
                 closures[place] += f"%{number}"
     text = "".join(f"[C]{each}" for each in closures)
-    if too_large(text) is None:
+    if bounds.too_large(text) is None:
         molecule = Chem.MolFromSmiles(text, sanitize=False)
-        counted = _shortest_rings(molecule)
+        counted = bounds._shortest_rings(molecule)
         assert len(Chem.GetSymmSSSR(molecule)) <= counted
 
 
@@ -117,7 +114,7 @@ def records(draw: Draw) -> None:
         mock.patch.object(sdf, "LONGEST_RECORD", 1000),
     ):
         try:
-            queries = list(QueryFile("any", form, iter(lines.readline, "")).queries())
+            queries = list(sources.QueryFile("any", form, iter(lines.readline, "")).queries())
         except ValueError as error:
             assert str(error)
             return

@@ -24,8 +24,7 @@ from molspec import checkpoints
 from molspec.common.console import UsageError
 from molspec.server import processes, serving
 from molspec.server.serving import ServerSettings
-from tests import refused, tiny
-from tests.waiting import until
+from tests import refused, tiny, waiting
 
 QUERIES = [query for query in tiny.QUERIES if len(query) < 100]
 _WAIT = 120
@@ -124,7 +123,7 @@ def test_processes_share_a_port_and_end_when_the_parent_is_killed(checkpoint: Pa
         )
         process.kill()
         process.wait()
-        until(lambda: not _answers(url), _WAIT)  # its child processes end too
+        waiting.until(lambda: not _answers(url), _WAIT)  # its child processes end too
     port = url.rpartition(":")[2]
     with command("--model", f"tiny={checkpoint}", "--port", port) as (process, new_url):
         assert new_url == url

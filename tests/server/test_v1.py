@@ -17,9 +17,8 @@ from molspec.prediction.results import ALL_DROPPED
 from molspec.server import chemformer, service as service_module
 from molspec.server.limits import Limits
 from molspec.server.service import Service
-from tests import tiny
+from tests import tiny, waiting
 from tests.server.serving import metric_values, service, serving
-from tests.waiting import until
 
 SHORT = {"max_length": 12}
 QUERIES = ["CCO", "C(", "CC(=O)O", "CO.[Na+]", "", "CCOC"]
@@ -269,12 +268,12 @@ def test_a_disconnected_client_frees_its_rows(
     worker, before = served.workers["retro"], metric_values(client)[WITHDRAWN]
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{url}/v1/predict", json=LONG, timeout=httpx.Timeout(60, read=0.05))
-    until(lambda: not worker.unanswered_count)
+    waiting.until(lambda: not worker.unanswered_count)
     with httpx.Client(base_url=url, timeout=60) as leaving:
         with leaving.stream("POST", "/v1/predict", json={**LONG, "stream": True}) as response:
             assert next(response.iter_lines())
         leaving.close()
-        until(lambda: not worker.unanswered_count)
+        waiting.until(lambda: not worker.unanswered_count)
     assert metric_values(client)[WITHDRAWN] > before
 
 

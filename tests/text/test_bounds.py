@@ -9,12 +9,8 @@ from rdkit import rdBase
 from rdkit.Chem import MolFromSmiles, MolToInchi
 
 import molspec
-from molspec.files import open_source
-from molspec.files.sdf import read_records
-from molspec.text import canonical_query, canonicalise, rxn
-from molspec.text.bounds import inchi_too_large, too_large
-from molspec.text.molecules import read_inchi
-from molspec.text.salts import main_component
+from molspec.files import open_source, sdf
+from molspec.text import bounds, canonical_query, canonicalise, molecules, rxn, salts
 from molspec.text.smiles import InvalidSmilesError
 from tests import refused, tiny
 
@@ -49,7 +45,7 @@ def test_a_text_with_millions_of_rings_is_refused(step: int) -> None:
     parts = text.replace("C", "(C.C)C").removeprefix("(C.C)")  # of few closures each
     for each in (text, parts):
         refused(InvalidSmilesError, "more than 50000 shortest rings", canonical_query, each)
-    assert main_component(f"{text}.Cl") == (f"{text}.Cl", ())
+    assert salts.main_component(f"{text}.Cl") == (f"{text}.Cl", ())
 
 
 @pytest.mark.parametrize("piece", ["[#6]", "C~[Fe]", "N->[Fe]", "aspirin ", "[U]", "C ", "1-2,"])
@@ -69,8 +65,8 @@ def test_an_error_shows_only_the_beginning_of_a_long_text(piece: str, tmp_path: 
 @pytest.mark.parametrize("smiles", ["o1co" + "*" * 40 + "1", "c1ccccc1" + "[*:1]" * 13])
 def test_many_unknown_atoms_beside_aromatic_ones_and_many_rings_are_refused(smiles: str) -> None:
     refused(InvalidSmilesError, "unknown atoms beside aromatic ones", canonical_query, smiles)
-    assert too_large("*" * 40) is None
-    assert too_large("c1ccccc1" + "*" * 12) is None
+    assert bounds.too_large("*" * 40) is None
+    assert bounds.too_large("c1ccccc1" + "*" * 12) is None
     refused(InvalidSmilesError, "200 rings, more than 150", canonical_query, "C1CC1" * 200)
 
 
@@ -92,36 +88,36 @@ def test_many_unknown_atoms_beside_aromatic_ones_and_many_rings_are_refused(smil
     ],
 )
 def test_molecules_with_many_rings_are_read(smiles: str) -> None:
-    assert too_large(smiles) is None
+    assert bounds.too_large(smiles) is None
     assert canonical_query(smiles)
 
 
 @pytest.mark.parametrize("piece", ["C", "C(", "N(C)", "CCO", "[13CH2]", "Br", "C=C", "*"])
 def test_a_text_with_more_atoms_than_rdkit_can_write_is_refused(piece: str) -> None:
     for count, message in ((4001, "atoms, more than 4,000"), (1 << 20, "characters, more than")):
-        assert message in str(too_large(piece * count)).replace("atoms or bonds", "atoms")
+        assert message in str(bounds.too_large(piece * count)).replace("atoms or bonds", "atoms")
         assert canonicalise(piece * count) is None
-    assert too_large(piece * 1000) is None
-    assert too_large(f"{'N[C@@H](CCC(N)=O)C(=O)' * 400}O") is None  # a protein
+    assert bounds.too_large(piece * 1000) is None
+    assert bounds.too_large(f"{'N[C@@H](CCC(N)=O)C(=O)' * 400}O") is None  # a protein
 
 
 def test_a_structure_of_a_file_is_bounded_by_what_it_says() -> None:
     block = "\n\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\n"
     counts = "M  V30 COU-\nM  V30 NTS 99999999 0 0 0 0\n", "M  V30 COUNTS 1 9999999999 0 0 0\n"
     for lines in ([*(block + said).splitlines(True), "M  END\n"] for said in counts):
-        (query,) = read_records(iter(lines))
+        (query,) = sdf.read_records(iter(lines))
         assert "99,999 atoms or bonds, more than 4,000" in str(query.error)
         assert [*rxn.read_rxn(iter(["$RXN V3000\n", *lines]))] == [("", "")]
 
 
 def test_inchi_with_many_rings_or_other_layers_is_refused() -> None:
     hoop = MolToInchi(MolFromSmiles(para_phenylenes(10)))
-    assert read_inchi(hoop) is not None
+    assert molecules.read_inchi(hoop) is not None
     joined = hoop.replace("/c1-2-", "/c1-2-1-2-1-2-1-2-1-")
-    assert "InChI of 4,000 atoms" in str(inchi_too_large("InChI=1S/2C1000H2002.5C400H802"))
+    assert "InChI of 4,000 atoms" in str(bounds.inchi_too_large("InChI=1S/2C1000H2002.5C400H802"))
     for text in (joined, hoop.replace("=1S/", "=1/"), f"{hoop}/f/h1H", f"{hoop}/{'c' * 40_000}"):
-        assert inchi_too_large(text)
-        assert read_inchi(text) is None
+        assert bounds.inchi_too_large(text)
+        assert molecules.read_inchi(text) is None
 
 
 def test_rdkit_is_given_text_in_few_places() -> None:

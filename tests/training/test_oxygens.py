@@ -4,15 +4,13 @@ from random import Random
 
 import pytest
 
-from molspec.training.oxygens import map_by_bonds
-from molspec.training.reactions import Reaction
-from molspec.training.rooting import reactants_to_product
+from molspec.training import oxygens, reactions, rooting
 
 
 def pairs_of(text: str, count: int = 30) -> list[tuple[str, str]]:
-    reaction = Reaction.parse(text)
-    before, after = map_by_bonds(reaction.reactants, reaction.products)
-    return reactants_to_product(before, after, count, Random(1))
+    reaction = reactions.Reaction.parse(text)
+    before, after = oxygens.map_by_bonds(reaction.reactants, reaction.products)
+    return rooting.reactants_to_product(before, after, count, Random(1))
 
 
 @pytest.mark.parametrize(
@@ -60,10 +58,10 @@ def test_maps_of_one_group_give_the_same_pairs(product: str, maps: list[str]) ->
 
 
 def test_oxygen_of_an_alcohol_keeps_its_number() -> None:
-    reaction = Reaction.parse(
+    reaction = reactions.Reaction.parse(
         "[CH3:5][OH:6].[O:1]=[C:2]([OH:3])[CH3:4]>>[O:3]=[C:2]([O:6][CH3:5])[CH3:4]"
     )
-    before, after = map_by_bonds(reaction.reactants, reaction.products)
+    before, after = oxygens.map_by_bonds(reaction.reactants, reaction.products)
     assert [molecule.map_numbers for molecule in before] == [(5, 6), (4, 2, -5, -4)]
     assert [molecule.map_numbers for molecule in after] == [(5, 6, 2, 4, -5)]
 
@@ -80,7 +78,7 @@ def test_oxygen_of_an_alcohol_keeps_its_number() -> None:
     ],
 )
 def test_other_maps_stay(reaction: str) -> None:
-    parsed = Reaction.parse(reaction)
-    before, after = map_by_bonds(parsed.reactants, parsed.products)
+    parsed = reactions.Reaction.parse(reaction)
+    before, after = oxygens.map_by_bonds(parsed.reactants, parsed.products)
     assert [each.map_numbers for each in before] == [each.map_numbers for each in parsed.reactants]
     assert [each.map_numbers for each in after] == [each.map_numbers for each in parsed.products]
