@@ -12,7 +12,7 @@ from typing import get_args
 
 import torch
 
-from molspec.common.console import quoted
+from molspec.common.console import prefixing, quoted
 from molspec.common.task import Task
 from molspec.model.copying import copied_between_processes
 from molspec.model.heads import HeadsWeights, weight_shapes
@@ -66,15 +66,11 @@ class Checkpoint:
         check_weights(self.weights, self.spec.weight_shapes())
         if self.heads is not None:
             shapes = weight_shapes(self.heads.spec, self.spec.d_model)
-            try:
+            with prefixing("draft heads: ", CheckpointError, CheckpointError):
                 check_weights(self.heads.weights, shapes)
-            except CheckpointError as error:
-                raise CheckpointError(f"draft heads: {error}") from error
         if self.spec_drafter is not None:
-            try:
+            with prefixing("Spec-Drafter: ", CheckpointError, CheckpointError):
                 self.drafting(self.spec_drafter)
-            except CheckpointError as error:
-                raise CheckpointError(f"Spec-Drafter: {error}") from error
         for side in ("source", "target"):
             rows = getattr(self.spec, f"{side}_vocab_size")
             if rows != self.vocabulary.size:
@@ -101,10 +97,8 @@ class Checkpoint:
             raise CheckpointError(
                 f"template is {self.template!r}: expected text with one {{}} for the query"
             )
-        try:
+        with prefixing(f"template is {self.template!r}: ", CheckpointError):
             self.vocabulary.encode(self.template.replace("{}", "C"))
-        except ValueError as error:
-            raise CheckpointError(f"template is {self.template!r}: {error}") from error
 
     @property
     def dtype(self) -> str:
@@ -167,10 +161,8 @@ class Checkpoint:
             raise ValueError(f"dtype is {quoted(dtype)}: expected one of {', '.join(DTYPES)}")
         kept = {name: weight for name, weight in self.weights.items() if name == "rotary"}
         weights = {name: weight.to(DTYPES[dtype]) for name, weight in self.weights.items()} | kept
-        try:
+        with prefixing(f"in {dtype}, ", CheckpointError, CheckpointError):
             return replace(self, weights=weights)
-        except CheckpointError as error:
-            raise CheckpointError(f"in {dtype}, {error}") from error
 
 
 def check_weights(

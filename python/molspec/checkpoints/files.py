@@ -36,10 +36,8 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
     It is read: a file that is mapped ends this process when another one truncates it.
     """
-    try:
+    with console.prefixing(f"{path.name} is damaged: ", CheckpointError, SafetensorError):
         return load(path.read_bytes())
-    except SafetensorError as error:
-        raise CheckpointError(f"{path.name} is damaged: {error}") from error
 
 
 def weight_files(folder: Path, whole: str) -> list[Path]:

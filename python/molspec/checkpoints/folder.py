@@ -31,6 +31,7 @@ from safetensors.torch import save
 
 from molspec.checkpoints import files
 from molspec.checkpoints.checkpoint import Checkpoint, CheckpointError
+from molspec.common.console import prefixing
 from molspec.model.heads import HeadsWeights
 from molspec.model.spec import HeadsSpec, ModelSpec
 from molspec.model.spec_drafter import SpecDrafterWeights
@@ -87,27 +88,25 @@ def read(path: Path) -> Checkpoint:
 
 def _read_heads(path: Path, of: Checkpoint) -> HeadsWeights:
     """Read draft heads. Raises CheckpointError if they are damaged or of another model."""
-    try:
+    damage = (SafetensorError, ValueError, TypeError, RecursionError)
+    with prefixing(f"{path.name} is damaged: ", CheckpointError, damage):
         with safe_open(path, "pt") as stored:
             metadata = json.loads((stored.metadata() or {}).get(_HEADS_FORMAT, "null"))
         if not isinstance(metadata, dict) or not isinstance(metadata.get("spec"), dict):
             raise ValueError(f"it does not say what its {_HEADS_FORMAT} are")
         weights = files.load_weights(path)
         spec = HeadsSpec(**metadata["spec"])
-    except (SafetensorError, ValueError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{path.name} is damaged: {error}") from error
     _check_model(path, "draft heads", metadata, of)
     return HeadsWeights(spec, weights)
 
 
 def _read_spec_drafter(path: Path, of: Checkpoint) -> SpecDrafterWeights:
     """Read a nested folder. Raises CheckpointError, naming both, for one of another model."""
-    try:
+    damage = (ValueError, KeyError, TypeError)
+    with prefixing(f"{path.name} is damaged: ", CheckpointError, damage):
         described = files.read_object(path / _DRAFTER)
         stored = read(path)
         drafter = SpecDrafterWeights(described.get("k", 0), stored.spec, stored.weights)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path.name} is damaged: {error}") from error
     if (found := difference(stored.vocabulary.tokens, of.vocabulary.tokens)) is not None:
         raise CheckpointError(
             f"{path.name} has a Spec-Drafter of another vocabulary: {found}; expected the same "

@@ -24,6 +24,17 @@ def argument(help: str, default: Any = MISSING, *, metavar: str = "") -> Any:  #
     return field(default=default, metadata=about)
 
 
+@contextmanager
+def extra(command: str, name: str) -> Iterator[None]:
+    """Turn a failed import into a UsageError that names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"{command} needs the extra {name!r}, {error}: pip install 'molspec[{name}]'"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Given:
     """Annotates a parameter that gets the given flags of a dataclass' fields, by name.

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from molspec.commands import jobs, planning
-from molspec.commands.command import Given, argument, command
+from molspec.commands.command import Given, argument, command, extra
 from molspec.commands.flags import RAW, InputFlags, ModelFlags, StockFlags
 from molspec.common import console, fields, journal
 from molspec.planners.routes import SearchLimits
@@ -71,7 +71,7 @@ def plan_parquet_command(
 
     As predict-parquet does; all machines must see the stock too.
     """
-    with console.extra("plan-parquet", "planning"):
+    with extra("plan-parquet", "planning"):
         from molspec.planners.search import planner_of
     from molspec.planners.stock import read_stock
 
@@ -176,7 +176,7 @@ def _ray(name: str, processors: int) -> Any:
     The latter has one processor more than the workers, for the tasks that read and write: otherwise
     they would wait for each other.
     """
-    with console.extra(name, "ray"):
+    with extra(name, "ray"):
         import ray
 
         from molspec import ray as distributed

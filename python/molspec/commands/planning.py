@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from molspec import __version__, files
 from molspec.commands import flags, jobs
-from molspec.commands.command import argument, command
-from molspec.common.console import UsageError, extra
+from molspec.commands.command import argument, command, extra
+from molspec.common.console import UsageError
 from molspec.common.fields import setting
 from molspec.common.task import Task
 from molspec.files import OutputContext, Query

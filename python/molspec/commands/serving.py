@@ -7,9 +7,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from molspec.commands.command import Given, command
+from molspec.commands.command import Given, command, extra
 from molspec.commands.flags import ModelFlags, StockFlags
-from molspec.common.console import UsageError, extra, print_err
+from molspec.common.console import UsageError, print_err
 from molspec.common.fields import setting
 from molspec.common.workers import MOST
 from molspec.server.limits import Limits

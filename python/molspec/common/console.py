@@ -15,6 +15,8 @@ from time import perf_counter
 from typing import TypeVar
 
 T = TypeVar("T")
+#: What `except` takes.
+Caught = type[Exception] | tuple[type[Exception], ...]
 
 #: Standard input or output in place of a file.
 STANDARD = "-"
@@ -94,17 +96,6 @@ def one_line_errors() -> Iterator[None]:
 
 
 @contextmanager
-def extra(command: str, name: str) -> Iterator[None]:
-    """Turn a failed import into a UsageError that names the extra to install."""
-    try:
-        yield
-    except ImportError as error:
-        raise UsageError(
-            f"{command} needs the extra {name!r}, {error}: pip install 'molspec[{name}]'"
-        ) from error
-
-
-@contextmanager
 def naming(file: str | Path) -> Iterator[None]:
     """Name this file in an OSError of reading or writing that names none."""
     try:
@@ -113,6 +104,17 @@ def naming(file: str | Path) -> Iterator[None]:
         if error.filename is not None or error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+@contextmanager
+def prefixing(
+    text: str, kind: type[Exception] = ValueError, caught: Caught = ValueError
+) -> Iterator[None]:
+    """Raise errors that are caught as of this kind, with a text before theirs."""
+    try:
+        yield
+    except caught as error:
+        raise kind(f"{text}{error}") from error
 
 
 def occupy_standard_streams() -> None:

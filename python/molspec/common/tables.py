@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from molspec.common.console import naming, print_err, quoted
+from molspec.common.fields import wrong
 
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 #: Endings of compressed files.
@@ -318,9 +319,7 @@ def choose_column(
             print_err(f"{path}: of {', '.join(others)}, {header[column]!r} is read; or by {flag}")
         return column
     if name is not None:
-        raise ValueError(
-            f"{option} is {quoted(name)}: expected a column of {path}, {name_columns(header)}"
-        )
+        raise wrong(option, name, f"a column of {path}, {name_columns(header)}")
     raise ValueError(
         f"{path}: none of the columns {', '.join(defaults)} is in its header, "
         f"{name_columns(header)}: name another by --{option.replace('_', '-')}, or add a header"

@@ -93,9 +93,7 @@ class Stopwatch:
 
     def charge(self, stage: str) -> None:
         """Charge the time since the last reading to a stage."""
-        now = perf_counter()
-        self._statistics.seconds[stage] += now - self._last
-        self._last = now
+        self.charge_seconds(stage, perf_counter() - self._last)
 
     def charge_seconds(self, stage: str, seconds: float) -> None:
         """Charge a part of the time since its last reading, measured elsewhere, to a stage."""

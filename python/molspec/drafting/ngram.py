@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 
 from molspec import _native
-from molspec.drafting.native import simulate
-from molspec.drafting.options import TreeDraft
+from molspec.drafting import native, options
 from molspec.text import Vocabulary
 
 #: Source ids and target ids, without BOS and EOS.
@@ -83,6 +82,6 @@ def _rewriting_pays(
             vocabulary, seen, min_gain=min_gain, rewrites=rewrites, start_id=start_id
         )
         guess = guess_model(vocabulary, ngram, start_id)
-        return simulate(TreeDraft(), guess, tried, vocabulary.eos_id).decoder_calls
+        return native.simulate(options.TreeDraft(), guess, tried, vocabulary.eos_id).decoder_calls
 
     return calls(True) < calls(False)

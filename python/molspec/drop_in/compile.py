@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from molspec.checkpoints import Checkpoint
+from molspec.common.console import prefixing
 from molspec.common.fields import check_count
 from molspec.drop_in import conventions, proving, stacks
 from molspec.drop_in.recording import in_float64, widened
 from molspec.engine.devices import Engine, by_name, choose_device, make_engine
 from molspec.engine.torch import adapters, generation, probing
 from molspec.engine.torch.module import EncoderDecoder
-from molspec.model.foreign import check_own
+from molspec.model import foreign, transformer
 from molspec.model.spec import MOST_POSITIONS, ModelSpec
-from molspec.model.transformer import Transformer
 from molspec.prediction.model import Model
 from molspec.text import Vocabulary
 
@@ -98,7 +98,7 @@ def compile(  # noqa: A001
         max_positions = check_count("max_positions", max_positions, MOST_POSITIONS)
     _check(module, vocabulary, encode, decode)
     module = adapters.unwrapped(module) if encode is None else module
-    check_own(name for name, _ in module.named_parameters())
+    foreign.check_own(name for name, _ in module.named_parameters())
     pad_id = None if vocabulary is None else vocabulary.pad_id
     spec_options: dict[str, Any] = {}
     if encode is None and adapters.is_hugging_face(module):
@@ -131,18 +131,16 @@ def _proven(
     with torch.inference_mode(False), adapters.evaluating(module), in_float64(module):
         own = adapters.adapt(interface, 0 if pad_id is None else pad_id, adapters.device_of(module))
         own = replace(own, encode=widened(own.encode), decode=widened(own.decode))
-        try:
+        faults = (AttributeError, RuntimeError, TypeError)
+        with prefixing("the module fails when it is called in float64: ", ValueError, faults):
             probing.check_decoder(own, [1], min(_PROBED, max_positions or _PROBED))
-        except (AttributeError, RuntimeError, TypeError) as error:
-            raise ValueError(f"the module fails when it is called in float64: {error}") from error
-        try:
-            if isinstance(module, Transformer):
+        others = (AssertionError, IndexError, *faults)
+        with prefixing("the module's layers are not those of the engine: ", ValueError, others):
+            if isinstance(module, transformer.Transformer):
                 spec, weights = module.spec, dict(module.state_dict())
             else:
                 spec, weights = _find(own, max_positions)
             proving.prove(own, spec, weights, interface is module or pad_id is not None, pad_id)
-        except (AssertionError, AttributeError, IndexError, RuntimeError, TypeError) as error:
-            raise ValueError(f"the module's layers are not those of the engine: {error}") from error
     return spec, {name: weight.detach().float().cpu() for name, weight in weights.items()}
 
 

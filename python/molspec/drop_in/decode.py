@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from molspec._native import Decoded, GuessModel, Hypothesis
-from molspec.common.fields import check_count
+from molspec.common import console, fields
 from molspec.decoding import Scheduler, Source, Statistics
 from molspec.decoding.scheduler import source_request
 from molspec.drafting import DraftContext, NoDraft, TreeDraft
@@ -130,7 +130,7 @@ def decode(
     """
     own = model if isinstance(model, Model) else None
     model = _unwrapped(model)
-    max_length = check_count("max_length", max_length, LARGEST["max_length"])
+    max_length = fields.check_count("max_length", max_length, LARGEST["max_length"])
     how = _options(model, max_length, {"n_best": n_best, **options})
     identity = _identity(model) if own is None else own.identity
     config = DecodeConfig(how, identity, canonical_queries=False, max_length=max_length)
@@ -237,10 +237,8 @@ def _open_drafter(
     longest = _longest(drafter)
     limit = max_length if longest is None else min(max_length, longest)
     readable = [each for each in sequences if longest is None or len(each) <= longest]
-    try:
+    with console.prefixing(f"{name}: "):
         session, own_size, _ = opened(drafter, readable, limit)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
     if own_size != vocab_size:
         raise ValueError(
             f"{name}, has {own_size} target ids: expected {vocab_size}, as the model that it "

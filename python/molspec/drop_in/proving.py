@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from molspec.drop_in.stacks import TOLERANCE, Weights, difference, draw_ids, is_same
 from molspec.engine.torch.module import MODEL_ERRORS, EncoderDecoder
-from molspec.model.random_numbers import kept_random_numbers
+from molspec.model import random_numbers, transformer
 from molspec.model.spec import ModelSpec
-from molspec.model.transformer import Transformer
 
 #: Positions compared, beyond those whose relative positions differ: a module may see a window only.
 _COMPARED = 256
@@ -30,8 +29,8 @@ def prove(
     For a long source and a shorter one, alone and padded beside each other, and for every id in
     company. pad_id: None if it is not known; then one id may be the module's own padding.
     """
-    with kept_random_numbers():
-        twin = Transformer(spec, dropout=0.0).to(own.device).double().eval()
+    with random_numbers.kept_random_numbers():
+        twin = transformer.Transformer(spec, dropout=0.0).to(own.device).double().eval()
     twin.load_state_dict(dict(weights))
     reach = spec.relative_max_distance if spec.positions == "relative" else 0
     length = min(reach + _COMPARED, spec.max_positions)
@@ -76,7 +75,7 @@ class _Side:
     """One side of a module beside that of its twin."""
 
     own: EncoderDecoder
-    twin: Transformer
+    twin: transformer.Transformer
     #: Positions of a row.
     longest: int
 

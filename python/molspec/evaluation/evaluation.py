@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from molspec.common.console import quoted
 from molspec.common.journal import Journal, Kind
-from molspec.evaluation.pairs import Pair, PairTable
+from molspec.evaluation import pairs, summary
 from molspec.evaluation.record import Record
-from molspec.evaluation.summary import Summary
 from molspec.prediction.config import DecodeConfig
 from molspec.prediction.streams import beside
 from molspec.text import canonicalise, without_deuterium
@@ -33,7 +32,7 @@ class Settings:
     deuterium_as_hydrogen: in queries, for a model whose vocabulary lacks deuterium.
     """
 
-    table: PairTable
+    table: pairs.PairTable
     model: str
     config: DecodeConfig
     offset: int = 0
@@ -74,8 +73,8 @@ class Evaluation:
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}: expected at least {least}")
         self.settings = settings
-        self.summary = Summary(settings.config.options.answer_count)
-        self.groups: dict[str, Summary] = {}
+        self.summary = summary.Summary(settings.config.options.answer_count)
+        self.groups: dict[str, summary.Summary] = {}
         self.labelled = self.repeats = 0
         self._seen = set[int]()
         self._has_run = False
@@ -103,7 +102,7 @@ class Evaluation:
             raise ValueError("run was called before: make a new Evaluation, which resumes `output`")
         self._has_run = True
 
-        def results(rows: Iterator[Pair]) -> Iterator[Result]:
+        def results(rows: Iterator[pairs.Pair]) -> Iterator[Result]:
             lacks = self.settings.deuterium_as_hydrogen and model.lacks_deuterium
             queries = (without_deuterium(row.query) if lacks else row.query for row in rows)
             return model.predict_stream(queries, self.settings.config, processes=processes)
@@ -111,7 +110,7 @@ class Evaluation:
         records = self._records(beside(self._rows, results))
         return records if self._log is None else self._log.record(records)
 
-    def _records(self, answered: Iterator[tuple[Pair, Result]]) -> Iterator[Record]:
+    def _records(self, answered: Iterator[tuple[pairs.Pair, Result]]) -> Iterator[Record]:
         began = perf_counter()
         for row, result in answered:
             record = Record.of(row, result, perf_counter() - began)
@@ -127,5 +126,5 @@ class Evaluation:
         self.repeats += row in self._seen
         self._seen.add(row)
         if self.settings.table.group_column is not None:
-            empty = Summary(self.settings.config.options.answer_count)
+            empty = summary.Summary(self.settings.config.options.answer_count)
             self.groups.setdefault(record.group, empty).add(record)

@@ -162,8 +162,7 @@ class ModelSpec:
 
         Raises ValueError for unknown fields, and if a vocabulary size is absent.
         """
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(values) - known):
+        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
             raise ValueError(
                 f"unknown model fields: {', '.join(unknown)}; expected d_model (the width), "
                 "encoder_layers, decoder_layers, head_count, feed_forward, max_positions, or "

@@ -43,19 +43,17 @@ class Transformer(nn.Module):
         self.dropout = dropout
         self.pad_id = pad_id
         d = spec.d_model
-        self.source_embedding = nn.Parameter(torch.empty(spec.source_vocab_size, d))
+        self.source_embedding = like = nn.Parameter(torch.empty(spec.source_vocab_size, d))
         if not spec.shared_embedding:
             self.target_embedding = nn.Parameter(torch.empty(spec.target_vocab_size, d))
         if spec.positions == "learned":
             self.source_positions = nn.Parameter(torch.empty(spec.max_positions, d))
             self.target_positions = nn.Parameter(torch.empty(spec.max_positions, d))
         elif spec.positions == "sinusoidal":
-            like = self.source_embedding
             table = sinusoidal_positions(spec.max_positions, d, like.dtype).to(like.device)
             self.register_buffer("_sinusoids", table, persistent=False)
         if spec.rotary_columns is not None:
             turns = rotations(spec.max_positions, spec.rotary_columns)
-            like = self.source_embedding
             self.register_buffer("rotary", turns.to(like.device, like.dtype))
         self.encoder = _Stack(spec, dropout, "encoder")
         self.decoder = _Stack(spec, dropout, "decoder")

@@ -298,12 +298,10 @@ def _lines_of_json(path: Path, is_lines: bool) -> Iterator[str]:
 
     Raises ValueError, naming the file, for other JSON.
     """
-    try:
-        with open_bytes(path) as data:
-            read = partial(json.loads, object_pairs_hook=fields.each_once)
-            values = [*map(read, data)] if is_lines else read(data.read())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+    caught = (ValueError, RecursionError)
+    with console.prefixing(f"{path} is not JSON: ", ValueError, caught), open_bytes(path) as data:
+        read = partial(json.loads, object_pairs_hook=fields.each_once)
+        values = [*map(read, data)] if is_lines else read(data.read())
     if isinstance(values, dict):
         values = [
             {"smiles": smiles, ("price" if isinstance(about, int | float) else "name"): about}
@@ -338,18 +336,16 @@ def _keys_of_hdf5(path: Path) -> list[str]:
         import h5py
     except ImportError as error:
         raise ValueError(f"{path} is HDF5, which h5py reads: pip install h5py") from error
-    try:
-        with h5py.File(path) as file:
-            group = file.get("table", {})
-            names = [each for each in group if re.fullmatch("table|block.*_values", each)]
-            values = [group[name][...] for name in names]
-            texts = [
-                np.asarray(part).tobytes()
-                for each in values
-                for part in (each.flat if each.dtype == object else [each])
-            ]
-    except _ODD_SHAPES as error:
-        raise ValueError(f"{path}: expected a table 'table' of pandas: {error}") from error
+    fault = f"{path}: expected a table 'table' of pandas: "
+    with console.prefixing(fault, ValueError, _ODD_SHAPES), h5py.File(path) as file:
+        group = file.get("table", {})
+        names = [each for each in group if re.fullmatch("table|block.*_values", each)]
+        values = [group[name][...] for name in names]
+        texts = [
+            np.asarray(part).tobytes()
+            for each in values
+            for part in (each.flat if each.dtype == object else [each])
+        ]
     keys = [key.decode() for text in texts for key in re.findall(_KEYS, text)]
     if not keys:
         raise ValueError(f"{path}: expected a table 'table' of pandas with InChIKeys")

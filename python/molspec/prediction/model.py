@@ -379,7 +379,6 @@ def load(
         # A comprehension would be a frame, and a warning of the reader would name this file.
         first, *others = map(checkpoints.read, paths)
         check_alike(names, [first, *others])
-        try:
+        # Its n-gram model, or the dtype that it names, may be at fault.
+        with console.prefixing(f"{paths[0]}: ", CheckpointError):
             return Model(first, dtype or runs_in([first, *others], device), device, others)
-        except ValueError as error:  # of its n-gram model, or the dtype that it names
-            raise CheckpointError(f"{paths[0]}: {error}") from error

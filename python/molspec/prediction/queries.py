@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from molspec.common.console import quoted
+from molspec.common.console import prefixing, quoted
 from molspec.common.task import Task
 from molspec.decoding import Source
 from molspec.model.spec import ModelSpec
@@ -161,14 +161,12 @@ class QueryReader:
 
     def check_prefix(self, prefix: str, max_length: int) -> None:
         """Raise ValueError, naming target_prefix, unless answers can begin with it."""
-        try:
+        with prefixing(f"target_prefix is {quoted(prefix)}: "):
             text = f"{self._reactant(prefix)}." if self._writes_reactants else prefix
             self._target_ids(text, max_length)
             if self.reads_smiles and not self._writes_reactants:  # a reactant is a molecule
                 for side in filter(None, self._text(text, last_dot=True).split(">")):
                     smiles.check_beginning(side)
-        except ValueError as error:
-            raise ValueError(f"target_prefix is {quoted(prefix)}: {error}") from error
 
     def _reactant(self, prefix: str) -> str:
         """The canonical SMILES of one molecule."""
@@ -184,10 +182,8 @@ class QueryReader:
         if max_length is not None:
             longest += max_length - self.spec.max_positions
             where, limit = "", f"fewer than max_length {max_length}"
-        try:
+        with prefixing(where):
             ids = self.vocabulary.encode(self._text(target, last_dot=max_length is not None))
-        except ValueError as error:
-            raise ValueError(f"{where}{error}") from error
         _check_length(len(ids), longest, where, limit)
         return [*self._target_begin, *ids]
 

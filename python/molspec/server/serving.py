@@ -19,10 +19,9 @@ from molspec.engine.ops import set_num_threads
 from molspec.planners.stock import read_stock
 from molspec.prediction.model import load
 from molspec.prediction.options import PredictOptions
-from molspec.server import app, connections
+from molspec.server import app, connections, worker
 from molspec.server.limits import Limits
 from molspec.server.service import Service
-from molspec.server.worker import Worker
 
 #: Connections that wait to be accepted.
 _BACKLOG = 2048
@@ -74,7 +73,7 @@ class ServerSettings:
         def start() -> FastAPI:
             set_num_threads(self.threads)
             workers = {
-                name: Worker(name, model, self.batch_size, self.limits.waiting)
+                name: worker.Worker(name, model, self.batch_size, self.limits.waiting)
                 for name, model in loaded.items()
             }
             service = Service(workers, self.limits, stock)

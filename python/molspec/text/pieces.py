@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from molspec.text.tokens import TokenizationError, is_text, refuse_unknown
-from molspec.text.vocabulary import Vocabulary
+from molspec.text import tokens, vocabulary
 
 
 @dataclass(frozen=True)
-class PieceVocabulary(Vocabulary):
+class PieceVocabulary(vocabulary.Vocabulary):
     """Pieces of text by id; Hugging Face's tokenizers library splits and joins them.
 
     `tokenizer` is the content of its tokenizer.json. A text may have words beside SMILES, if the
@@ -54,8 +53,8 @@ class PieceVocabulary(Vocabulary):
         Raises TokenizationError, naming text that is not a piece, or is a special token; also for
         text that the tokenizer would skip.
         """
-        if not is_text(text):
-            raise TokenizationError("no text: holds half a surrogate pair")
+        if not tokens.is_text(text):
+            raise tokens.TokenizationError("no text: holds half a surrogate pair")
         encoding = _called("fails", self._library.encode, text, add_special_tokens=False)
         covered = [character.isspace() for character in text]
         unknown = []
@@ -66,7 +65,7 @@ class PieceVocabulary(Vocabulary):
         if not all(covered):
             unknown += self._passed_over(text)
         if unknown or not all(covered) or not encoding.ids:
-            refuse_unknown(unknown or [text])
+            tokens.refuse_unknown(unknown or [text])
         return list(encoding.ids)
 
     def _passed_over(self, text: str) -> list[str]:
@@ -107,4 +106,4 @@ def _called(fault: str, function: Callable[..., Any], *given: Any, **options: An
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        raise TokenizationError(f"tokenizer {fault}: {error}") from error
+        raise tokens.TokenizationError(f"tokenizer {fault}: {error}") from error

@@ -12,16 +12,15 @@ from torch.optim import Optimizer
 
 from molspec.checkpoints import Checkpoint
 from molspec.common.journal import check_same
-from molspec.training import folder, torchrun
+from molspec.training import folder, torchrun, trainer
 from molspec.training.batches import Batches
 from molspec.training.config import DrafterConfig
 from molspec.training.prepared import EncodedPairs, digest
-from molspec.training.trainer import Trainer
 
 _SAVED_STEPS = 100
 
 
-class DrafterTrainer(Trainer):
+class DrafterTrainer(trainer.Trainer):
     """Steps of training `module` on the answers of a model.
 
     Its state is saved in the file `path` at regular steps: a resumed training ends with the same

@@ -20,6 +20,7 @@ import torch
 
 from molspec import checkpoints
 from molspec.checkpoints import Checkpoint
+from molspec.common.console import prefixing
 from molspec.common.journal import check_same, open_alone, write_whole
 from molspec.model.transformer import Transformer
 from molspec.training.card import write_card
@@ -41,11 +42,9 @@ _JUDGED = tuple(field.name for field in fields(Validation))
 
 def read_state(file: Path) -> dict[str, Any]:
     """Read a saved state. Raises ValueError if it is damaged, OSError if it cannot be opened."""
-    with file.open("rb") as stream:
-        try:
-            stored: dict[str, Any] = torch.load(stream, "cpu", weights_only=True)
-        except Exception as error:  # of many kinds
-            raise ValueError(f"{file}: damaged: {error}") from error
+    # Damage has errors of many kinds.
+    with file.open("rb") as stream, prefixing(f"{file}: damaged: ", ValueError, Exception):
+        stored: dict[str, Any] = torch.load(stream, "cpu", weights_only=True)
     if not isinstance(stored, dict):
         raise ValueError(f"{file}: damaged: it holds no saved state")
     return stored

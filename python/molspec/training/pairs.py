@@ -7,8 +7,7 @@ from hashlib import blake2b
 from random import Random
 
 from molspec.text import reaction_sides, salts, tokens
-from molspec.training import oxygens, rooting
-from molspec.training.config import PrepareOptions
+from molspec.training import config, oxygens, rooting
 from molspec.training.reactions import Reaction, Row, molecules
 
 #: Default variants of a reaction; those for retro as in Zhong et al. 2022.
@@ -30,7 +29,7 @@ class Made:
     detail: str = ""
 
 
-def make_pairs(row: Row, options: PrepareOptions, validation_share: float) -> Made:
+def make_pairs(row: Row, options: config.PrepareOptions, validation_share: float) -> Made:
     """Make the pairs of a row, as many as `options` ask for; a validation reaction has one.
 
     `validation_share` is that of the row's file: 1 for validation files, 0 for files beside them.

@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from molspec.checkpoints.files import check_format, read_object
+from molspec.common.console import prefixing
 from molspec.text import Vocabulary
 
 FORMAT, VERSION = "molspec-prepared", 1
@@ -159,10 +160,8 @@ def write(prepared: Prepared, folder: Path) -> None:
 
 def read(folder: str | Path) -> Prepared:
     """Read a folder of prepared data. Raises ValueError, naming the fault, or OSError."""
-    try:
+    with prefixing(f"{folder}: "):
         return _read(Path(folder))
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from error
 
 
 def _read(folder: Path) -> Prepared:
@@ -177,10 +176,8 @@ def _read(folder: Path) -> Prepared:
         counted = description[split]
         if not isinstance(counted, dict) or not {"reactions", "pairs"} <= counted.keys():
             raise ValueError(f"{LAST} does not count the pairs of {split}")
-    try:
+    with prefixing(f"{_DESCRIBING[1]}: "):
         tokens = Vocabulary.from_json(vocabulary)
-    except ValueError as error:
-        raise ValueError(f"{_DESCRIBING[1]}: {error}") from error
     files = (folder / f"{split}.safetensors" for split in SPLITS)
     train, validation = (_read_table(file, tokens.size) for file in files)
     return Prepared(tokens, train, validation, description)
@@ -228,10 +225,8 @@ def _description_together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _read_table(path: Path, vocab_size: int) -> EncodedPairs:
     damaged = f"{path.name} is damaged"
-    try:
+    with prefixing(f"{damaged}: ", ValueError, (SafetensorError, TypeError)):
         table = EncodedPairs(**load_file(path))
-    except (SafetensorError, TypeError) as error:
-        raise ValueError(f"{damaged}: {error}") from error
     if len(table.source_lengths) != len(table.target_lengths):
         raise ValueError(f"{damaged}: it has more sources than targets, or fewer")
     for side in ("source", "target"):

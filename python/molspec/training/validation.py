@@ -10,8 +10,7 @@ from molspec.checkpoints import Checkpoint
 from molspec.model.spec import ModelSpec
 from molspec.model.transformer import Transformer
 from molspec.text import Vocabulary
-from molspec.training import prepared, trainer
-from molspec.training.batches import Batches
+from molspec.training import batches, prepared, trainer
 from molspec.training.config import TrainConfig
 
 #: (model, sources) -> the best target of each source as SMILES, "" if there is none.
@@ -51,7 +50,7 @@ class Validator:
             (vocabulary.decode(source), vocabulary.decode(target))
             for source, target in table.spread(config.decoded_pairs).pairs()
         ]
-        self._batches = Batches(chosen, spec, vocabulary, config.batch_tokens, device)
+        self._batches = batches.Batches(chosen, spec, vocabulary, config.batch_tokens, device)
         self._epoch = self._batches.epoch(0, 0)
         self._vocabulary = vocabulary
         self._precision, self._answering = config.precision, config.answering(spec)
