@@ -16,8 +16,7 @@ from molspec.commands import cli, jobs
 from molspec.commands.flags import ModelFlags
 from molspec.prediction.config import Identity
 from molspec.prediction.model import Model
-from tests import tiny
-from tests.cli_with_fake_model import FakeModel
+from tests import cli_with_fake_model, tiny
 
 #: The fake model, and the flags that it was loaded with.
 Loaded = dict[str, Any]
@@ -35,9 +34,9 @@ def model() -> Model:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> Loaded:
-    seen: Loaded = {"model": FakeModel()}
+    seen: Loaded = {"model": cli_with_fake_model.FakeModel()}
 
-    def load(flags: ModelFlags) -> FakeModel:
+    def load(flags: ModelFlags) -> cli_with_fake_model.FakeModel:
         seen.update(name=flags.model_name, device=flags.device, dtype=flags.dtype)
         model = seen["model"]
         model.dtype = flags.dtype or model.runs_in

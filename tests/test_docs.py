@@ -17,10 +17,7 @@ import pytest
 import torch
 
 import molspec
-from molspec.server.app import make_app
-from molspec.server.limits import Limits
-from molspec.server.service import Service
-from molspec.server.worker import Worker
+from molspec.server import app, limits, service, worker
 from tests.conftest import Run
 from tests.server.serving import running
 
@@ -92,8 +89,8 @@ def commands(code: str) -> Iterator[list[str]]:
 def url() -> Iterator[str]:
     """The address of a server with the bundled models."""
     models = {name: molspec.load(name) for name in ("product", "retro")}
-    workers = {name: Worker(name, model, 8, 100) for name, model in models.items()}
-    with running(make_app(Service(workers, Limits()))) as url:
+    workers = {name: worker.Worker(name, model, 8, 100) for name, model in models.items()}
+    with running(app.make_app(service.Service(workers, limits.Limits()))) as url:
         yield url
 
 

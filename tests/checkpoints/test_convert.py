@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from molspec.checkpoints import CheckpointError, convert, read, write
-from molspec.checkpoints.names import unwrapped
+from molspec.checkpoints import CheckpointError, convert, names, read, write
 from tests import refused, tiny
 from tests.checkpoints import stored
 
@@ -76,7 +75,7 @@ def test_a_pipe_is_refused_and_a_linked_card_not_copied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.lora_A.default.weight", "a.fc1.qweight", "a.weight.absmax"])
 def test_weights_of_adapters_and_of_quantisation_are_named(name: str) -> None:
-    refused(f"{name} is a weight of an? (adapter|quantised)", unwrapped, {name: 0})
+    refused(f"{name} is a weight of an? (adapter|quantised)", names.unwrapped, {name: 0})
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ pytest.importorskip("transformers")
 
 
 from tests import refused
-from tests.checkpoints.damage import in_json
-from tests.checkpoints.twin import twin_logits
+from tests.checkpoints import damage, twin
 from tests.drop_in import hugging_face_models as models
 
 TOKENS = (
@@ -68,7 +67,7 @@ def check_logits(model: Any, checkpoint: Checkpoint) -> None:
     target = torch.tensor([[model.config.decoder_start_token_id, 6, 4, 9, 10, 5]])
     with torch.no_grad():
         expected: Tensor = model.float()(input_ids=source, decoder_input_ids=target).logits
-    actual = twin_logits(checkpoint, source, target)
+    actual = twin.twin_logits(checkpoint, source, target)
     torch.testing.assert_close(actual, expected, atol=2e-4, rtol=1e-4)
     assert expected.std() > 0.25
 
@@ -262,7 +261,7 @@ def with_pieces(file: str) -> Callable[[Path], None]:
 
 
 def config(key: str, value: Any) -> Callable[[Path], None]:
-    return in_json("config.json", **{key: value})
+    return damage.in_json("config.json", **{key: value})
 
 
 BART: list[tuple[Callable[[Path], object], str]] = [

@@ -5,8 +5,7 @@ import torch
 from safetensors.torch import load_file
 
 from molspec.checkpoints import read
-from tests.checkpoints.stored import FOLDER, file_of
-from tests.checkpoints.twin import twin_log_probs
+from tests.checkpoints import stored, twin
 
 #: A source and a target by the library; "lightning" is the model of Andronov et al.
 TEXTS = {
@@ -29,9 +28,9 @@ SIZES = {
 
 @pytest.mark.parametrize("name", SIZES)
 def test_log_probs_are_those_of_the_library(name: str) -> None:
-    checkpoint = read(file_of(FOLDER / name))
-    expected = load_file(FOLDER / name / "expected.safetensors")["log_probs"]
-    actual = twin_log_probs(checkpoint, *TEXTS[name.partition("-")[0]])
+    checkpoint = read(stored.file_of(stored.FOLDER / name))
+    expected = load_file(stored.FOLDER / name / "expected.safetensors")["log_probs"]
+    actual = twin.twin_log_probs(checkpoint, *TEXTS[name.partition("-")[0]])
     count, shared, positions = SIZES[name]
     assert expected.shape[1] == count
     torch.testing.assert_close(actual[:, :count], expected, atol=1e-4, rtol=1e-5)

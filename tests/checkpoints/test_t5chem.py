@@ -14,8 +14,7 @@ from tests import refused
 
 pytest.importorskip("transformers")
 
-from tests.checkpoints import test_pieces
-from tests.checkpoints.stored import stand_in
+from tests.checkpoints import stored, test_pieces
 from tests.drop_in import hugging_face_models as models
 
 QUERIES = test_pieces.QUERIES
@@ -73,7 +72,7 @@ def test_reads_the_vocabulary_of_torchtext(tmp_path: Path, monkeypatch: pytest.M
     expected = read(tmp_path).vocabulary
     (tmp_path / "vocab.txt").unlink()
     with monkeypatch.context() as patched:
-        vocabulary = stand_in("torchtext.vocab", "Vocab", patched)()
+        vocabulary = stored.stand_in("torchtext.vocab", "Vocab", patched)()
         vocabulary.itos = CHARACTERS
         torch.save(vocabulary, tmp_path / "vocab.pt")
     assert read(tmp_path).vocabulary == expected

@@ -15,9 +15,8 @@ import pytest
 
 import molspec
 from molspec.commands import distributing
-from tests import refused
+from tests import conftest, refused
 from tests.commands.conftest import write
-from tests.conftest import Loaded, Run
 
 QUERIES = ["CCO", "CC(=O)Nc1ccc(O)cc1.Cl", "CX", None, 5, "CCN.CCO\n", "[2H]CCO"]
 _SHARED = ("smiles", "canonical", "log_prob", "finished", "note")
@@ -58,7 +57,7 @@ class Table:
 
 
 @pytest.fixture
-def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def distributed(loaded: conftest.Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """`molspec.ray` with the fake model, of the task retro, and a table of the queries."""
     pyarrow = MagicMock()
     pyarrow.array = lambda values, kind: values
@@ -80,7 +79,7 @@ def distributed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize("flags", [(), ("--raw",), ("--keep-salts", "--deuterium-as-hydrogen")])
 def test_rows_are_answered_as_by_predict(
-    distributed: ModuleType, loaded: Loaded, flags: Sequence[str], run: Run
+    distributed: ModuleType, loaded: conftest.Loaded, flags: Sequence[str], run: conftest.Run
 ) -> None:
     output = Path("answers")
     more = ("-n", "3", *flags)
@@ -100,7 +99,7 @@ def test_rows_are_answered_as_by_predict(
 
 
 def test_the_mark_of_settings_has_those_of_answers(
-    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch
+    distributed: ModuleType, run: conftest.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del distributed
     settings: list[str] = []
@@ -118,7 +117,7 @@ def test_the_mark_of_settings_has_those_of_answers(
 
 
 def test_the_second_of_two_jobs_clears_no_folder(
-    distributed: ModuleType, run: Run, monkeypatch: pytest.MonkeyPatch
+    distributed: ModuleType, run: conftest.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del distributed
     command = "predict-parquet queries answers"

@@ -18,11 +18,8 @@ from molspec._native import GuessModel, SearchSpec as NativeSpec
 from molspec.decoding import Scheduler, Source, Statistics, Strategy
 from molspec.decoding.scheduler import source_request
 from molspec.engine import devices, ops
-from molspec.engine.cuda.caches import Caches
-from molspec.engine.cuda.engine import CudaEngine
+from molspec.engine.cuda import caches, engine, graphs, outbox
 from molspec.engine.cuda.executor import GraphExecutor
-from molspec.engine.cuda.graphs import Graphs
-from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.cuda.session import CudaSession
 from molspec.engine.packing import pack
 from molspec.engine.session import Session
@@ -102,7 +99,7 @@ class HostSession(FakeModel):
         return log_probs.numpy()
 
 
-class Recorder(Graphs):
+class Recorder(graphs.Graphs):
     """Runs work at once, without graphs. Records the sizes of graphs of steps and rounds, the
     lengths of encoder graphs, and the number of marks that are not yet waited for.
     """
@@ -148,7 +145,7 @@ class DeviceSession(FakeModel):
         super().__init__(rows)
         self.library = cuda.ops
         self.graphs = Recorder()
-        self.outbox = Outbox(self.device)
+        self.outbox = outbox.Outbox(self.device)
         self.query_count = rows
         self._executor_type, self._ahead = executor_type, rounds_ahead
         self._executor: GraphExecutor[Any] | None = None
@@ -245,7 +242,7 @@ def stand_in_cuda(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     monkeypatch.setattr(devices, "cuda_fault", cache(devices.cuda_fault.__wrapped__))
 
 
-class EmulatedEngine(CudaEngine):
+class EmulatedEngine(engine.CudaEngine):
     """CudaEngine on the emulated machine."""
 
     def __init__(
@@ -266,9 +263,9 @@ class EmulatedEngine(CudaEngine):
             vars(session)["executor"] = lambda *_: None
         return session
 
-    def _make(self, query_count: int) -> Caches:
+    def _make(self, query_count: int) -> caches.Caches:
         self.session_count += 1
-        return Caches(self.packed, query_count, self._cuda.ops, self.graphs)
+        return caches.Caches(self.packed, query_count, self._cuda.ops, self.graphs)
 
 
 def field(answers: Tensor, index: int) -> list[int]:

@@ -18,14 +18,13 @@ import pytest
 import torch
 
 from molspec import Decoder, load
-from molspec.engine import devices
+from molspec.engine import devices, ensemble
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.engine import CudaEngine
 from molspec.engine.cuda.executors import Executors
 from molspec.engine.cuda.graphs import Staged
 from molspec.engine.cuda.outbox import Outbox
 from molspec.engine.cuda.session import CudaSession
-from molspec.engine.ensemble import EnsembleEngine
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
 from molspec.prediction.results import Results
@@ -186,7 +185,7 @@ def test_an_ensemble_decodes_on_the_device(cuda: Emulator, options: dict[str, An
         model = Model(tiny.with_heads(), others=[tiny.checkpoint(2)])
         if on_device:
             engines = [EmulatedEngine(cuda, torch.float32, seed=seed) for seed in (1, 2)]
-            model.engine = EnsembleEngine(engines)
+            model.engine = ensemble.EnsembleEngine(engines)
         results.append(model.predict(tiny.QUERIES[:3], max_length=5, batch_size=2, **options))
     on_host, on_device = results
     assert [r.predictions[0].smiles for r in on_device] == [

@@ -7,22 +7,21 @@ import torch
 
 from molspec._native import BeamSpec, ForcedSpec, NoDraftOptions, SearchSpec, SequenceSpec
 from molspec.decoding import Source, Strategy
-from molspec.engine.cuda.beams import BeamExecutor
+from molspec.engine.cuda import beams, greedy
 from molspec.engine.cuda.caches import Caches
 from molspec.engine.cuda.executor import GraphExecutor
-from molspec.engine.cuda.greedy import GreedyExecutor
 from tests.cuda.emulator import Emulator
 from tests.cuda.sessions import EmulatedEngine, Recorder, train_guess
 
 LIST: dict[str, Any] = {"beam_size": 2, "n_best": 2, "max_length": 9}
 REQUIRED: dict[type[GraphExecutor[Any]], dict[str, Any]] = {
-    GreedyExecutor: {"max_length": 9, "drafter": NoDraftOptions()},
-    BeamExecutor: LIST,
+    greedy.GreedyExecutor: {"max_length": 9, "drafter": NoDraftOptions()},
+    beams.BeamExecutor: LIST,
 }
 #: More positions than a 32-bit number can count.
 TOO_LONG = {"max_length": 2**29}
 #: Changes that leave the sizes of buffers.
-SIMILAR = {GreedyExecutor: {"max_length": 10}, BeamExecutor: {"n_best": 1}}
+SIMILAR = {greedy.GreedyExecutor: {"max_length": 10}, beams.BeamExecutor: {"n_best": 1}}
 
 
 class NewSequences(SequenceSpec):

@@ -9,16 +9,15 @@ from torch import Tensor, nn
 
 from molspec import decode
 from tests import refused
-from tests.drop_in import models
+from tests.drop_in import models, own_layers
 from tests.drop_in.models import BOS, EOS, PAD, NotCausal, OffsetTransformer, PlainTransformer
-from tests.drop_in.own_layers import Own, functions
 
 IDS: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "pad_id": PAD, "max_length": 12}
 SOURCES = [[BOS, 5, 6, 7, EOS], [BOS, 9, EOS]]
 
 
 #: Two methods of a module with 40 learned positions.
-LEARNED = tuple(functions(Own()).values())
+LEARNED = tuple(own_layers.functions(own_layers.Own()).values())
 
 
 def nan_logits(*_: Tensor) -> Tensor:

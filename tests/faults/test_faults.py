@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from tests.faults import shim
-from tests.faults.jobs import JOBS
+from tests.faults import jobs, shim
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux")
@@ -26,7 +25,7 @@ EVERY = [
 
 @pytest.mark.parametrize("every", EVERY, ids=" ".join)
 def test_interrupted_jobs_resume_to_the_same_bytes(every: dict[str, int]) -> None:
-    available = {name: step for name, step in every.items() if name in (*JOBS, "memory")}
+    available = {name: step for name, step in every.items() if name in (*jobs.JOBS, "memory")}
     done = shim.run([f"{name}:{step}" for name, step in available.items()])
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.partition(":")[0] for line in done.stdout.splitlines()] == list(available)

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from molspec.files import FORMATS, Answer, OutputContext, Query
-from molspec.files.report import drawn
+from molspec.files import FORMATS, Answer, OutputContext, Query, report
 from molspec.prediction.results import Prediction, Result
 from tests import refused
 from tests.files.pages import Tags
@@ -54,6 +53,6 @@ def test_missing_drawing_library_is_reported_before_any_work(
 
 def test_complexes_and_reagents_are_drawn_and_huge_molecules_are_text() -> None:
     for smiles in ("C[NH2]->[Cu]", "CO>[Na+].[Cl-]", "CO>CN"):
-        assert next(drawn(smiles)).startswith("<svg")
+        assert next(report.drawn(smiles)).startswith("<svg")
     for count in (401, 5000):
-        assert list(drawn("C" * count)) == [f"<code>{'C' * count}</code>"]
+        assert list(report.drawn("C" * count)) == [f"<code>{'C' * count}</code>"]

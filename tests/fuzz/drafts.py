@@ -4,8 +4,7 @@ import itertools
 from contextlib import suppress
 
 from molspec._native import NativeDrafter
-from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts
-from molspec.drafting.native import native_options
+from molspec.drafting import Drafting, NoDraft, TreeDraft, WindowDrafts, native
 from molspec.drafting.ngram import build_ngram, guess_model
 from tests.fuzz.draw import Draw
 from tests.tiny import QUERIES, VOCABULARY
@@ -50,7 +49,7 @@ def _propose_along_a_path(draw: Draw, drafting: Drafting, guess: object) -> None
     def token() -> int:
         return draw.below(VOCABULARY.size) if draw.below(16) else draw.integer() % 2**31
 
-    drafter = NativeDrafter(native_options(drafting), guess)  # type: ignore[arg-type]
+    drafter = NativeDrafter(native.native_options(drafting), guess)  # type: ignore[arg-type]
     drafter.start(draw.some(60, token))
     path: list[int] = []
     for _ in range(draw.below(6)):

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from molspec.checkpoints import Checkpoint, CheckpointError, read, write
-from molspec.checkpoints.inert_pickle import load
+from molspec.checkpoints import Checkpoint, CheckpointError, inert_pickle, read, write
 from molspec.prediction.model import Model
 from tests import tiny
 from tests.checkpoints import stored
@@ -63,7 +62,7 @@ def pickles(draw: Draw) -> None:
     steps = draw.some(200, lambda: draw.choice(_STEPS))
     path = packed(Path(_FOLDER.name), b"\x80\x02" + b"".join(steps) + b".")
     with suppress(CheckpointError):
-        load(path)
+        inert_pickle.load(path)
 
 
 _STEPS = (

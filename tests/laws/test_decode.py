@@ -7,8 +7,7 @@ import torch
 
 from molspec import decode
 from tests import tiny
-from tests.laws import cases
-from tests.laws.conftest import Answers
+from tests.laws import cases, conftest
 
 VOCABULARY = tiny.VOCABULARY
 IDS = {"bos_id": VOCABULARY.bos_id, "eos_id": VOCABULARY.eos_id, "pad_id": VOCABULARY.pad_id}
@@ -22,7 +21,7 @@ SEARCHES = (
 @pytest.mark.parametrize("model", ["float32", "ensemble"])
 @pytest.mark.parametrize("search", SEARCHES)
 def test_decode_gives_what_predict_gives(
-    answers: Answers, search: str, model: str, drafter: str | None
+    answers: conftest.Answers, search: str, model: str, drafter: str | None
 ) -> None:
     if search == "standard beam" and drafter is not None:
         return  # it takes no drafts

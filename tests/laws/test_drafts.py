@@ -3,8 +3,7 @@
 import pytest
 
 from tests.drafting.drafters import Recorded
-from tests.laws import cases
-from tests.laws.conftest import Answers
+from tests.laws import cases, conftest
 
 CASES = {
     (model, name): [search for search in cases.SEARCHES if cases.suits(name, search, model)]
@@ -14,7 +13,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("model", "name"), [case for case, searches in CASES.items() if searches])
-def test_drafts_change_no_answer(answers: Answers, model: str, name: str) -> None:
+def test_drafts_change_no_answer(answers: conftest.Answers, model: str, name: str) -> None:
     made, drafted = answers.model(model), 0
     for number, search in enumerate(CASES[model, name], cases.NAMES.index(name)):
         batch_size = (1, 4)[number % 2]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from molspec import Decoder, Model, PredictOptions, load
-from molspec.text import canonicalise, other_spellings
-from molspec.text.aligned import spelt_alike
+from molspec.text import aligned, canonicalise, other_spellings
 from tests import refused, tiny
 
 ANILINE = "Nc1ccccc1"
@@ -52,7 +51,7 @@ def test_query_and_reactant_are_written_from_the_same_atom(retro: Model) -> None
     for query in QUERIES:
         spellings = [query, *other_spellings(query, 99)]
         reactants = [ANILINE, *other_spellings(ANILINE, 9)]
-        spelt, begin = spelt_alike(spellings, reactants)[0]
+        spelt, begin = aligned.spelt_alike(spellings, reactants)[0]
         assert canonicalise(spelt) == query
         ((answer,),) = (r.predictions for r in retro.predict([query], target_prefix=ANILINE))
         assert answer.smiles.startswith(f"{begin}.")
@@ -72,7 +71,7 @@ def test_the_rest_is_the_known_reactant(retro: Model) -> None:
 
 def test_spellings_that_begin_alike_come_first() -> None:
     queries = ["CC(=O)Nc1ccccc1", "N(C(C)=O)c1ccccc1", "c1ccccc1NC(C)=O"]
-    pairs = spelt_alike(queries, ["Nc1ccccc1", "c1ccccc1N"])
+    pairs = aligned.spelt_alike(queries, ["Nc1ccccc1", "c1ccccc1N"])
     assert (len(pairs), pairs[0]) == (6, (queries[2], "c1ccccc1N"))
 
 

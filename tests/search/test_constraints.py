@@ -13,9 +13,8 @@ from molspec.prediction.options import PredictOptions
 from molspec.prediction.strategy import search_plan
 from tests import refused, tiny
 from tests.drafting.drafters import ReadsHiddenStates
-from tests.search import plain
+from tests.search import plain, test_token_log_probs
 from tests.search.plain import decode, model_with_ties
-from tests.search.test_token_log_probs import EAGER
 
 EOS, BOS = tiny.VOCABULARY.eos_id, tiny.VOCABULARY.bos_id
 PREFIX = "CC(N"
@@ -24,8 +23,8 @@ IDS = tiny.VOCABULARY.encode(PREFIX)
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"drafter": "none"},
     {"n_best": 4, "beam": "standard", "length_penalty": 0.7},
-    {"n_best": 4, "drafter": EAGER},
-    {"n_best": 4, "finished": "separate", "drafter": EAGER},
+    {"n_best": 4, "drafter": test_token_log_probs.EAGER},
+    {"n_best": 4, "finished": "separate", "drafter": test_token_log_probs.EAGER},
     {"n_best": 3, "beam": "sbs", "drafter": "none"},
     {"samples": 5, "drafter": "none"},
     {"samples": 5, "drafter": "none", "top_k": 3, "temperature": 1.4},

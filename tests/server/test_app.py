@@ -14,10 +14,9 @@ from fastapi import FastAPI, Response
 
 import molspec.server
 from molspec.prediction.options import PredictOptions
-from molspec.server import connections, guards
+from molspec.server import connections, guards, service
 from molspec.server.app import make_app
 from molspec.server.limits import Limits
-from molspec.server.service import Service
 from tests import refused
 from tests.server.serving import metric_values, running, serving, stripped
 
@@ -41,7 +40,7 @@ def test_health(client: httpx.Client) -> None:
 
 
 def test_a_server_with_a_stopped_or_stuck_worker_is_not_ready(
-    client: httpx.Client, served: Service, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client, served: service.Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = served.workers["other"]
     for stuck, name, value, model in (
@@ -100,7 +99,7 @@ def test_head_has_the_headers_of_get(path: str, client: httpx.Client) -> None:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
     """A server that checks host names."""
-    with serving(Service({}, Limits()), hosts=("Localhost", "[::1]")) as url:
+    with serving(service.Service({}, Limits()), hosts=("Localhost", "[::1]")) as url:
         yield url
 
 
@@ -193,7 +192,7 @@ def test_requests_need_a_key_if_keys_are_set() -> None:
             ("X-API-Key", ("second", "third", "")),
         )
     )
-    with serving(Service({}, Limits()), KEYS) as url, httpx.Client(base_url=url) as client:
+    with serving(service.Service({}, Limits()), KEYS) as url, httpx.Client(base_url=url) as client:
         for path in ("/healthz", "/readyz", "/", "/page/page.js"):
             assert client.get(path).status_code == 200
         for right, *wrong in (by_bearer, by_basic, by_name):
@@ -215,7 +214,7 @@ def test_pages_of_allowed_origins_may_call() -> None:
         "Access-Control-Request-Headers": "authorization,content-type",
     }
     allowed = "access-control-allow-origin"
-    with serving(Service({}, Limits()), KEYS, origins=(page["Origin"],)) as url:
+    with serving(service.Service({}, Limits()), KEYS, origins=(page["Origin"],)) as url:
         preflight = httpx.options(f"{url}/v1/predict", headers=asked)
         assert (preflight.status_code, preflight.headers[allowed]) == (200, page["Origin"])
         refused = httpx.get(f"{url}/v1/models", headers=page)
@@ -223,12 +222,12 @@ def test_pages_of_allowed_origins_may_call() -> None:
         other = {**asked, "Origin": "https://other.example.org"}
         assert allowed not in httpx.options(f"{url}/v1/predict", headers=other).headers
         assert allowed not in httpx.get(f"{url}/healthz", headers=other).headers
-    with serving(Service({}, Limits())) as url:
+    with serving(service.Service({}, Limits())) as url:
         assert allowed not in httpx.options(f"{url}/v1/predict", headers=asked).headers
         assert allowed not in httpx.get(f"{url}/healthz", headers=page).headers
 
 
-def test_the_page_works_behind_a_proxy_that_strips_a_prefix(served: Service) -> None:
+def test_the_page_works_behind_a_proxy_that_strips_a_prefix(served: service.Service) -> None:
     app, prefix = make_app(served), "/user/x/proxy/8000"
     served_files = {each.name for each in _PAGE.iterdir()} - {"index.html", _LICENSE}
 

@@ -11,9 +11,8 @@ from rdkit.Chem import MolFromSmiles, MolToMolBlock
 
 from molspec.planners.stock import Stock
 from molspec.prediction.model import load
+from molspec.server import service, worker
 from molspec.server.limits import Limits
-from molspec.server.service import Service
-from molspec.server.worker import Worker
 from tests.server.browsing import LOOKS, faults, opened
 from tests.server.serving import serving
 
@@ -24,10 +23,10 @@ _AMIDE = "CC(C)(C)OC(=O)N1CCC(CC1)C(=O)Nc1ccccc1"
 @pytest.fixture(scope="module")
 def url(browser: Any) -> Iterator[str]:
     limits = Limits()
-    workers = {name: Worker(name, load(name)) for name in ("product", "retro")}
+    workers = {name: worker.Worker(name, load(name)) for name in ("product", "retro")}
     stock = Stock([_ACID])
     stock.add("Nc1ccccc1", "aniline", "3 EUR/g")
-    with serving(Service(workers, limits, stock)) as url:
+    with serving(service.Service(workers, limits, stock)) as url:
         yield url
 
 

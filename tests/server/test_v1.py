@@ -14,8 +14,7 @@ from molspec import PredictOptions
 from molspec.files import FORMATS, OutputContext, Query, predict
 from molspec.planners.stock import Stock
 from molspec.prediction.results import ALL_DROPPED
-from molspec.server import chemformer, service as service_module
-from molspec.server.limits import Limits
+from molspec.server import chemformer, limits, service as service_module
 from molspec.server.service import Service
 from tests import tiny, waiting
 from tests.server.serving import metric_values, service, serving
@@ -312,7 +311,7 @@ def test_rdkit_work_does_not_block_the_event_loop(
 
     monkeypatch.setattr(module, name, slowly)
     body = {"model": "retro", **body} if path.startswith("v1") else body
-    with ThreadPoolExecutor(1) as pool, serving(service(Limits(seconds=0.2))) as url:
+    with ThreadPoolExecutor(1) as pool, serving(service(limits.Limits(seconds=0.2))) as url:
         slow_request = pool.submit(httpx.post, f"{url}/{path}", json=body, timeout=60)
         assert has_begun.wait(60)
         assert httpx.get(f"{url}/healthz", timeout=10).status_code == 200
@@ -326,7 +325,7 @@ def test_rdkit_work_does_not_block_the_event_loop(
 
 def test_the_event_loop_runs_between_two_pieces() -> None:
     """If pieces queued in the thread, the event loop could not run between them."""
-    service = Service({}, Limits())
+    service = Service({}, limits.Limits())
 
     def queue_size(_: int) -> int:
         time.sleep(0.001)
@@ -355,7 +354,7 @@ def test_offers_have_the_names_and_prices_of_the_stock() -> None:
     ethanol = {"name": "", "price": "", "bought": ""}
     aniline = {"name": "aniline", "price": "3 EUR/g", "bought": "Cl.Nc1ccccc1"}
     wrong: list[Any] = [[], ["C"] * 21, ["C" * 1001], "CCO", [1]]
-    with serving(Service({}, Limits(queries=20), stock)) as url:
+    with serving(Service({}, limits.Limits(queries=20), stock)) as url:
         asked = {"smiles": ["OCC", "c1ccccc1N", "CC", "C("]}
         answer = httpx.post(f"{url}/v1/stock", json=asked).json()
         for smiles in wrong:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from molspec.text import canonicalise
-from molspec.text.salts import LONGEST, main_component
+from molspec.text import canonicalise, salts
 from molspec.training import sample
 from tests import refused
 
@@ -39,7 +38,7 @@ _DRUG_SALTS = Path(__file__).with_name("drug_salts.tsv")
     ],
 )
 def test_counter_ions_are_removed(smiles: str, parent: str, removed: tuple[str, ...]) -> None:
-    assert main_component(smiles) == (parent, removed)
+    assert salts.main_component(smiles) == (parent, removed)
 
 
 #: Reactants: of amines with carboxylic acids, amides are made.
@@ -51,7 +50,7 @@ MIXTURES = (
 
 @pytest.mark.parametrize("smiles", MIXTURES.split())
 def test_several_molecules_are_not_a_salt(smiles: str) -> None:
-    refused(r"\d molecules that are not a salt, expected one", main_component, smiles)
+    refused(r"\d molecules that are not a salt, expected one", salts.main_component, smiles)
 
 
 def test_reactants_do_not_lose_a_molecule() -> None:
@@ -65,7 +64,7 @@ def test_reactants_do_not_lose_a_molecule() -> None:
 
 def is_salt(smiles: str) -> bool:
     try:
-        main_component(smiles)
+        salts.main_component(smiles)
     except ValueError:
         return False
     return True
@@ -77,7 +76,7 @@ def test_salts_of_drugs_are_their_drugs() -> None:
     kept = []
     for name, salt, drug in rows:
         try:
-            parent, _ = main_component(salt)
+            parent, _ = salts.main_component(salt)
         except ValueError:
             parent = salt
         if canonicalise(parent) != drug:
@@ -88,5 +87,5 @@ def test_salts_of_drugs_are_their_drugs() -> None:
 
 def test_a_long_text_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("molspec.text.salts.with_dots", None)
-    text = "CC~C." * LONGEST
-    assert main_component(text) == (text, ())
+    text = "CC~C." * salts.LONGEST
+    assert salts.main_component(text) == (text, ())

@@ -13,8 +13,7 @@ from molspec.prediction.model import Model, load
 from molspec.training.config import HeadsConfig
 from molspec.training.heads import HeadsTrainer
 from molspec.training.prepared import EncodedPairs
-from tests import refused, tiny
-from tests.conftest import Run
+from tests import conftest, refused, tiny
 from tests.training.tiny import answers, assert_equal, write_teacher
 
 CONFIG = HeadsConfig(heads=HeadsSpec("low-rank", 3, 8), steps=40, batch_tokens=240)
@@ -86,7 +85,7 @@ def test_joint_training_gives_a_new_model(tmp_path: Path) -> None:
     assert drafted.statistics.accepted_tokens > 0
 
 
-def test_command_trains_heads(data: Path, tmp_path: Path, run: Run) -> None:
+def test_command_trains_heads(data: Path, tmp_path: Path, run: conftest.Run) -> None:
     write_teacher(data, tmp_path / "small")
     sizes = f"--data {data} --pairs 8 --steps 3 --head-count 2 --output {tmp_path}"
     heads, written = tmp_path / "run" / "model" / "heads.safetensors", []

@@ -8,8 +8,7 @@ import torch
 from safetensors.torch import load, save
 
 from molspec.model.spec import ModelSpec
-from molspec.training import PrepareOptions, Validation, prepare
-from molspec.training.card import write_card
+from molspec.training import PrepareOptions, Validation, card, prepare
 from molspec.training.prepared import Prepared, read, read_together
 from tests import refused
 from tests.training.tiny import sample_reactions
@@ -65,7 +64,7 @@ def test_card_names_the_judge_of_each_folder() -> None:
     numbers = {"minutes": 1.0, "step": 1.0, "tokens": 1.0}
     best = Validation(1.0, 0.5, 0.5)
     alone, both = (
-        write_card("model", ModelSpec(9, 9), {**parts[0], **more}, numbers, best, None)
+        card.write_card("model", ModelSpec(9, 9), {**parts[0], **more}, numbers, best, None)
         for more in ({}, {"parts": parts})
     )
     assert "| Judge | first: kept 8 of 9 reactions |" in alone

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from molspec.training import Judge, PrepareOptions, preparation as module, prepare
-from molspec.training.prepared import read
+from molspec.training import Judge, PrepareOptions, preparation as module, prepare, prepared
 from tests import refused
 from tests.training.tiny import sample_reactions
 
@@ -101,7 +100,7 @@ def test_interrupted_commit_is_completed(
     other = {**files, "files": [tmp_path / "files.smi"]}
     other["files"][0].write_text(files["files"][0].read_text() + "\n")
     refused("it exists already, prepared from other contents: take", run, other, output)
-    given = {**files, "vocabulary": read(output).vocabulary}
+    given = {**files, "vocabulary": prepared.read(output).vocabulary}
     refused("it exists already, prepared from other vocabulary: take", run, given, output)
 
 

@@ -11,8 +11,7 @@ from molspec.prediction.model import load
 from molspec.training.config import SpecDrafterConfig
 from molspec.training.spec_drafter import SpecDrafterTrainer, accepted, drafter_spec, guesses
 from molspec.training.spec_drafter_layout import Lay, causal, published
-from tests import tiny
-from tests.conftest import Run
+from tests import conftest, tiny
 from tests.training.tiny import answers, assert_equal, write_teacher
 
 SIZES = {"encoder_layers": 1, "decoder_layers": 1, "seed": 20251125201700}  # a time
@@ -98,7 +97,7 @@ def test_iterations_count_confirmed_tokens() -> None:
     assert iterations <= sum(-(-(len(target) + 1) // 2) for _, target in pairs) + len(pairs)
 
 
-def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: Run) -> None:
+def test_command_trains_a_spec_drafter(data: Path, tmp_path: Path, run: conftest.Run) -> None:
     write_teacher(data, tmp_path / "small")
     sizes = "--pairs 8 --steps 3 --k 4 --encoder-layers 1 --width 16"
 

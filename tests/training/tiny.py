@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from molspec import checkpoints
-from molspec.training import TrainConfig, prepared
+from molspec.training import TrainConfig, prepared, reactions
 from molspec.training.prepared import EncodedPairs
-from molspec.training.reactions import read_rows
 from molspec.training.sample import FILE
 from tests import tiny
 
@@ -32,7 +31,7 @@ CONFIG = TrainConfig(
 
 def sample_reactions(count: int) -> list[str]:
     """The first reactions of the sample."""
-    return [row.reaction for row in islice(read_rows(FILE), count)]
+    return [row.reaction for row in islice(reactions.read_rows(FILE), count)]
 
 
 def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
