@@ -28,11 +28,9 @@ def test_unknown_model_is_refused_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    message = re.escape(
-        f"no model {quoted(name)}: expected product or retro, or the path of a checkp"
-    )
-    refused(f"^{message}", locate, name)
-    refused(CheckpointError, f"^{message}", load, name)
+    told = re.escape(f"no model {quoted(name)}: expected product or retro, or the path of a checkp")
+    refused(f"^{told}", locate, name)
+    refused(CheckpointError, f"^{told}", load, name)
     refused(CheckpointError, "^no model 'product'.* a Path is always a path", load, Path("product"))
 
 

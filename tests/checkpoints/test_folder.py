@@ -100,11 +100,9 @@ def test_overwrite_refuses_folder_without_checkpoint(
     assert os.listdir(destination) == ["thesis.txt"]
 
 
-def test_error_names_path_of_damaged_ngram_model(stored: Path) -> None:
+def test_errors_name_the_path(checkpoint: Checkpoint, stored: Path) -> None:
+    """Of a damaged n-gram model, and of a destination where nothing can be written."""
     refused(CheckpointError, rf"^{stored}: n-gram model: the file does not", load, stored)
-
-
-def test_error_names_unwritable_destination(checkpoint: Checkpoint) -> None:
     refused(OSError, "'/proc/mine'$", write, checkpoint, "/proc/mine")
 
 

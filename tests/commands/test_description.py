@@ -49,8 +49,7 @@ def test_the_installation_is_described() -> None:
     text = description.installation()
     assert text.startswith(f"molspec     {molspec.__version__}\n")
     assert "torch 2." in text
-    assert (
-        text.splitlines()[2].partition(", as ")[0].endswith(f"kernels for {ops.instruction_set()}")
-    )
+    kernels = f"kernels for {ops.instruction_set()}"
+    assert text.splitlines()[2].partition(", as ")[0].endswith(kernels)
     assert text.splitlines()[3].startswith("cuda        ")
     assert text.splitlines()[4] == "models      product, retro"

@@ -188,9 +188,8 @@ def test_an_ensemble_decodes_on_the_device(cuda: Emulator, options: dict[str, An
             model.engine = ensemble.EnsembleEngine(engines)
         results.append(model.predict(tiny.QUERIES[:3], max_length=5, batch_size=2, **options))
     on_host, on_device = results
-    assert [r.predictions[0].smiles for r in on_device] == [
-        r.predictions[0].smiles for r in on_host
-    ]
+    host_answers, answers = ([r.predictions[0].smiles for r in each] for each in results)
+    assert answers == host_answers
     assert on_device.statistics.decoder_calls == on_host.statistics.decoder_calls
 
 

@@ -45,10 +45,8 @@ class Failing:
                 trees += self._trees(len(paths))
                 continue
             drafted = source[len(path.token_ids) :][:4]
-            chain = range(len(drafted))
-            trees.append(
-                DraftTree(drafted, [i - 1 for i in chain], [-0.1 * (i + 1) for i in chain])
-            )
+            parents = range(-1, len(drafted) - 1)
+            trees.append(DraftTree(drafted, [*parents], [-0.1 * (i + 2) for i in parents]))
         return trees
 
     def release(self, row: int) -> None:

@@ -27,15 +27,12 @@ def expected_nodes(
         if position == len(positions):
             return
         before = nodes[parent][2] if parent >= 0 else 0.0
-        likeliest = sorted(
-            range(positions.shape[1]), key=lambda token: -positions[position][token]
-        )[:8]
-        for token in likeliest:
+        log_probs = positions[position]
+        for token in sorted(range(positions.shape[1]), key=lambda token: -log_probs[token])[:8]:
             if token not in SPECIAL:
                 # The order of ties does not matter: no two paths are equally likely here.
-                heapq.heappush(
-                    queue, (-(before + float(positions[position][token])), parent, position, token)
-                )
+                log_prob = before + float(log_probs[token])
+                heapq.heappush(queue, (-log_prob, parent, position, token))
 
     add(-1, 0)
     while queue and len(nodes) < node_budget:

@@ -106,9 +106,8 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, mask: Tensor, memory: Any, memory_mask: Any) -> Tensor:
         seen = [(None, mask), (memory, memory_mask)]
-        for attention, norm, (context, hides) in zip(
-            self.attentions, self.norms, seen, strict=False
-        ):
+        parts = zip(self.attentions, self.norms, seen, strict=False)
+        for attention, norm, (context, hides) in parts:
             value = norm(hidden) if self.pre else hidden
             change = attention(value, value if context is None else context, hides)
             hidden = hidden + change if self.pre else norm(hidden + change)

@@ -79,9 +79,8 @@ def test_options_set_bos_and_eos_of_sources() -> None:
     module = PlainTransformer(seed=14)
     ids = models.VOCABULARY.encode("CCO")
     assert compile(module, models.VOCABULARY).reader.source("CCO").encoder_ids == [BOS, *ids, EOS]
-    unwrapped = compile(
-        module, models.VOCABULARY, source_bos=False, source_eos=False, target_bos=True
-    )
+    options = {"source_bos": False, "source_eos": False, "target_bos": True}
+    unwrapped = compile(module, models.VOCABULARY, **options)
     assert unwrapped.reader.source("CCO").encoder_ids == ids
     assert unwrapped.spec.target_bos
     assert not compile(module, source_bos=False).spec.source_bos

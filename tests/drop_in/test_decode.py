@@ -153,9 +153,8 @@ def test_decode_accepts_numpy_integers() -> None:
     model = PlainTransformer(seed=14)
     options = {"n_best": 2, "batch_size": 2, "node_budget": 3, **IDS}
     numbers = {name: np.int64(value) for name, value in options.items()}
-    assert same(
-        decode(model, np.array(SOURCES[:1]), **numbers), decode(model, SOURCES[:1], **options)
-    )
+    expected = decode(model, SOURCES[:1], **options)
+    assert same(decode(model, np.array(SOURCES[:1]), **numbers), expected)
 
 
 def test_source_to_target_maps_another_vocabulary() -> None:

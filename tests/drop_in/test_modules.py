@@ -29,9 +29,7 @@ def plain_steps(model: PlainTransformer, source: list[int]) -> NextLogProbs:
     """Plain steps of the model: one source, no padding, no cache."""
     encode, decode_rows = models.callables(model.eval())
     no_offset = torch.zeros(1, dtype=torch.int64)
-    return models.module_steps(
-        encode, lambda *arguments: decode_rows(*arguments, no_offset), source
-    )
+    return models.module_steps(encode, lambda *given: decode_rows(*given, no_offset), source)
 
 
 def check(found: Hypotheses, expected: Sequence[Sequence[Hypothesis]], atol: float = 1e-4) -> None:
@@ -45,9 +43,8 @@ def check(found: Hypotheses, expected: Sequence[Sequence[Hypothesis]], atol: flo
             assert found.sequences[index, rank].tolist() == tokens + padding
             assert length == len(tokens)
             assert bool(found.finished[index, rank]) == hypothesis.finished
-            assert float(found.log_probs[index, rank]) == pytest.approx(
-                hypothesis.log_prob, abs=atol
-            )
+            log_prob = pytest.approx(hypothesis.log_prob, abs=atol)
+            assert float(found.log_probs[index, rank]) == log_prob
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])

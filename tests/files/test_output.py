@@ -198,9 +198,8 @@ def test_job_does_not_overwrite_its_inputs(folder: Path) -> None:
                 refused(f"{name}, which it reads as --input", ResultFile, *job)
         assert source.read_text() == "CO a\n"
     refused("standard output", check_apart, {"--input": source}, [os.open(source, os.O_RDONLY)])
-    check_apart(
-        {"--input": "/dev/null"}, [Path("/dev/null")]
-    )  # not a file: it may be input and output
+    # Not a file: it may be input and output.
+    check_apart({"--input": "/dev/null"}, [Path("/dev/null")])
 
 
 def test_a_file_made_during_the_job_is_not_replaced(folder: Path) -> None:
@@ -262,10 +261,8 @@ def test_a_killed_job_that_overwrites_another_resumes(tmp_path: Path) -> None:
         (folder / "out.csv.unfinished").write_text("left")
         if not killed(last, folder, settings=OTHER, overwrite=True):
             break
-        has_new_settings = (
-            json.loads((folder / "out.csv.journal").read_text().splitlines()[0]) == OTHER
-        )
-        run(open_file(folder, settings=OTHER, overwrite=not has_new_settings))
+        settings = (folder / "out.csv.journal").read_text().splitlines()[0]
+        run(open_file(folder, settings=OTHER, overwrite=json.loads(settings) != OTHER))
         final = content(folder)
         final.pop("out.csv.journal.new", None)
         assert final == content(tmp_path / "whole")

@@ -153,9 +153,7 @@ def test_a_molecule_that_rdkit_cannot_read_again_is_a_record_with_its_error(
     answer = Answer(1, Query("CCO", "one"), Result("CCO", (found, found)))
     readable = iter((True, False))
     read = text.read_smiles
-    monkeypatch.setattr(
-        text, "read_smiles", lambda smiles: read(smiles) if next(readable) else None
-    )
+    monkeypatch.setattr(text, "read_smiles", lambda each: read(each) if next(readable) else None)
     records = FORMATS["sdf"].render(answer, OutputContext("m"))
     supplier = Chem.SDMolSupplier()
     supplier.SetData(records)

@@ -200,9 +200,8 @@ def test_page_shows_drawings_and_steps() -> None:
 def test_boxes_and_drawings_of_a_tree_keep_their_sizes() -> None:
     """Boxes that shrink lie over each other; so do drawings wider than their boxes."""
     page = written("html")
-    sheet = re.sub(
-        r"/\*.*?\*/", "", page[page.index("<style>") : page.index("</style>")], flags=re.S
-    )
+    sheet = page[page.index("<style>") : page.index("</style>")]
+    sheet = re.sub(r"/\*.*?\*/", "", sheet, flags=re.S)
     rules = {a.strip(): b for a, b in re.findall(r"([^{}]+)\{([^{}]*)\}", sheet)}
     boxes = next(declared for name, declared in rules.items() if ".tree div" in name)
     assert re.search(r"flex:\s*none", boxes)

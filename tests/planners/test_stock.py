@@ -243,12 +243,10 @@ def test_a_racemate_is_decoded_as_what_stands_for_it() -> None:
 
 
 def test_a_key_with_isotopes_is_no_stereoisomer(tmp_path: Path) -> None:
-    stock = stock_of(tmp_path, "INQOMBQAUSQDDS-UHFFFAOYSA-N mei\n", "no-stereo")
-    assert "CI" in stock
-    assert CD3I not in stock
-    labelled = stock_of(tmp_path, "INQOMBQAUSQDDS-FIBGUPNXSA-N d3\n", "no-stereo")
-    assert CD3I in labelled
-    assert "CI" not in labelled
+    for key, named, other in (("UHFFFAOYSA", "CI", CD3I), ("FIBGUPNXSA", CD3I, "CI")):
+        stock = stock_of(tmp_path, f"INQOMBQAUSQDDS-{key}-N name\n", "no-stereo")
+        assert named in stock
+        assert other not in stock
 
 
 #: Prices, and lower ones, or ones that are numbers.

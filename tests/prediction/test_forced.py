@@ -72,9 +72,8 @@ def test_invalid_arguments_are_refused() -> None:
     for pairs in (["CO"], [("CC",)], [None]):
         refused("pairs holds", list, model.log_probs_stream(pairs))  # type: ignore[arg-type]
     assert list(model.log_probs([], [])) == []
-    assert list(model.log_probs(iter(["CCO"]), iter(["CC"]))) == list(
-        model.log_probs(["CCO"], ["CC"])
-    )
+    expected = list(model.log_probs(["CCO"], ["CC"]))
+    assert list(model.log_probs(iter(["CCO"]), iter(["CC"]))) == expected
 
 
 def test_aligned_targets_may_have_maps_and_a_last_dot() -> None:

@@ -239,9 +239,8 @@ def test_torch_settings_change_no_answer(setting: Any, dtype: str, drafter: Any)
 
 def test_queries_and_targets_may_have_extensions_or_blanks() -> None:
     model = load("retro", dtype="int8")
-    plain, *others = model.predict(
-        ["CC(=O)NC", "CC(=O)NC |r|", "C C ( = O ) N C", "CC(=O)NC |&1:1|"]
-    )
+    queries = ["CC(=O)NC", "CC(=O)NC |r|", "C C ( = O ) N C", "CC(=O)NC |&1:1|"]
+    plain, *others = model.predict(queries)
     for other in others:
         assert other.predictions == plain.predictions
         assert other.reactions == plain.reactions

@@ -59,11 +59,8 @@ def test_neighbouring_draws_are_independent(varied: str) -> None:
 
     def draw_token(number: int) -> int:
         keys = {"seed": 1, "query_key": 2, "sample": 3, "position": 4, varied: number}
-        sampling = _native.Sampling(seed=keys["seed"])
-        sampler = _native.Sampler(
-            sampling=sampling, query_key=keys["query_key"], sample=keys["sample"]
-        )
-        return sampler.token(row, keys["position"])
+        sampling, position = _native.Sampling(seed=keys.pop("seed")), keys.pop("position")
+        return _native.Sampler(sampling=sampling, **keys).token(row, position)
 
     tokens = [draw_token(number) for number in range(20_000)]
     pairs = list(zip(tokens[::2], tokens[1::2], strict=True))
