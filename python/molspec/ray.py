@@ -23,6 +23,7 @@ import pyarrow as pa
 import ray.data
 from pyarrow import dataset
 
+from molspec.common.fields import wrong
 from molspec.common.tables import choose_column
 from molspec.common.task import Task
 from molspec.engine.ops import set_num_threads
@@ -234,9 +235,7 @@ def _mapped(
     block_rows: int,
 ) -> ray.data.Dataset:
     if settings["device"] == "auto":
-        raise ValueError(
-            "device is 'auto': expected 'cpu', or 'cuda', which gives each worker a GPU"
-        )
+        raise wrong("device", "auto", "'cpu', or 'cuda', which gives each worker a GPU")
     blocks = table.repartition(target_num_rows_per_block=block_rows)
     return blocks.map_batches(
         worker,

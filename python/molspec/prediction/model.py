@@ -227,9 +227,7 @@ class Model:
         Raises ValueError if it is not True, False or None, or targets cannot be aligned.
         """
         if fields.checked("aligned", aligned, bool | None, {}) and not self.vocabulary.atomwise:
-            raise ValueError(
-                "aligned is True: expected False, the model reads learned pieces of text"
-            )
+            raise fields.wrong("aligned", True, "False, the model reads learned pieces of text")
         return self.aligned if aligned is None else aligned
 
     def _answers(
@@ -286,9 +284,8 @@ class Model:
         if canonical is None:
             canonical = self.canonical_queries
         elif canonical and not self.reader.reads_smiles:
-            raise ValueError(
-                "canonical_queries is True: expected False, the model reads learned pieces of text"
-            )
+            pieces = "False, the model reads learned pieces of text"
+            raise fields.wrong("canonical_queries", True, pieces)
         if options.augmentations > 1 and not canonical:
             alone = "1 where queries are decoded as given"
             raise fields.wrong("augmentations", options.augmentations, alone)
