@@ -7,6 +7,10 @@
 #include <torch/csrc/stable/library.h>
 
 STABLE_TORCH_LIBRARY(molspec, library) {
+  // A part of a packed model in int8.
+  library.def(
+      "pack_int8(Tensor rows, int first, Tensor(a!) panels, Tensor(b!) scales, "
+      "Tensor(c!) offsets, Tensor(d!) by_rows) -> ()");
   // The engine: a packed model (weights, table) and caches of keys and values in blocks.
   library.def(
       "encode(Tensor weights, Tensor table, Tensor source_ids, Tensor source_offsets, "

@@ -49,6 +49,22 @@ def acceptance_length(draft_ids: Tensor, draft_lengths: Tensor, predicted_ids: T
     return agree.long().cumprod(dim=1).sum(dim=1)
 
 
+def pack_int8(rows: Tensor, first: int, *packed: Tensor) -> None:
+    """Round rows of a matrix to 255 steps each and store them; see `ops.pack_int8`."""
+    panels, scales, offsets, by_rows = packed
+    scale = rows.abs().amax(dim=1) / 127
+    whole = (rows / scale.where(scale != 0, 1)[:, None]).round().to(torch.int8)
+    scales[first : first + len(rows)] = scale
+    offsets[first : first + len(rows)] = 128 * whole.sum(dim=1, dtype=torch.int32)
+    whole = F.pad(whole, (0, -rows.shape[1] % 4))
+    for column, row in enumerate(whole, first):
+        panel, place = divmod(column, 64)
+        panels.view(torch.int8).view(-1, len(row) // 4, 64, 4)[panel, :, place] = row.view(-1, 4)
+        if len(by_rows):
+            again = 16 * (place // 4 % 4) + 4 * (place // 16) + place % 4
+            by_rows.view(torch.int8).view(len(row), -1)[:, 64 * panel + again] = row
+
+
 def rank_tokens(nodes: Tensor, log_probs: Tensor, best: Sequence[Tensor]) -> None:
     """Find the likeliest tokens after every node; see csrc/cuda/rounds/beam_rows.h."""
     best_ids, best_log_probs = best

@@ -69,6 +69,21 @@ def cuda_versions() -> tuple[int, int]:
     return versions[0].value, versions[1].value
 
 
+def pack_int8(
+    rows: Tensor, first: int, panels: Tensor, scales: Tensor, offsets: Tensor, by_rows: Tensor
+) -> None:
+    """Round rows of a matrix to 255 steps each and store them in the layout of a packed model.
+
+    rows float32 [row, inner] are the output columns `first`, the first one of a panel, and those
+    that follow. panels uint8 [columns * inner rounded up to 4], scales float32 [columns] and
+    offsets int32 [columns] are those of the whole matrix (csrc/ops/model.h), zero before the first
+    call. by_rows uint8 has as many bytes as panels, or none.
+
+    Raises RuntimeError if shapes or types disagree.
+    """
+    library.pack_int8(rows, first, panels, scales, offsets, by_rows)
+
+
 def encode(
     weights: Tensor,
     table: Tensor,

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from molspec._native import ACTIVATIONS, LIMITS, NORM_KINDS, POSITIONS
+from molspec.engine import ops
 from molspec.model.copying import copied_between_processes
 from molspec.model.positions import relative_biases, sinusoidal_positions
 from molspec.model.spec import ModelSpec
@@ -170,7 +171,7 @@ class _Packer:
         table = self._weights[f"{owner}.relative_bias"]
         biases = relative_biases(table, self._spec, stack, length)
         columns = round_up(2 * length + 16, 16)  # by distance: a kernel reads 16 at once
-        self._add(F.pad(biases.float(), (0, columns - biases.shape[1])))
+        self._add(_padded(biases.float(), (0, columns - biases.shape[1])))
 
     def _attention(self, name: str, *projections: Sequence[str]) -> None:
         for parts in projections:
@@ -179,7 +180,7 @@ class _Packer:
 
         def made() -> tuple[Tensor, Tensor]:
             by_head = weight.reshape(weight.shape[0], self._spec.head_count, self._spec.head_dim)
-            padded = F.pad(by_head, (0, self._head_padding)).flatten(1)
+            padded = _padded(by_head, (0, self._head_padding)).flatten(1)
             return padded, self._bias(f"{name}.output")
 
         inner = self._spec.head_count * (self._spec.head_dim + self._head_padding)
@@ -199,9 +200,9 @@ class _Packer:
             for part in parts:
                 weight = self._weights[f"{name}.{part}.weight"]
                 by_head = weight.reshape(spec.head_count, spec.head_dim, -1)
-                weights.append(F.pad(by_head, (0, 0, 0, padding)).flatten(0, 1))
+                weights.append(_padded(by_head, (0, 0, 0, padding)).flatten(0, 1))
                 bias = self._bias(f"{name}.{part}").reshape(spec.head_count, -1)
-                biases.append(F.pad(bias, (0, padding)).flatten())
+                biases.append(_padded(bias, (0, padding)).flatten())
             return torch.cat(weights), torch.cat(biases)
 
         in_size = self._weights[f"{name}.{parts[0]}.weight"].shape[1]
@@ -228,23 +229,20 @@ class _Packer:
 
         def write(panels: Tensor, biases: Tensor, *quantised: Tensor) -> None:
             weight, bias = made()
-            panels = panels.view(torch.int32).view(-1, inner // step, PANEL_COLUMNS)
             biases.view(torch.float32)[: shape[0]] = bias
             for begin in range(0, columns, _ROWS_AT_ONCE):
                 rows = weight[begin : begin + _ROWS_AT_ONCE]
                 if int8:
-                    rows, scales = _quantised(rows.float())
-                    _put(scales, quantised[0].view(torch.float32), begin)
-                    sums = 128 * rows.sum(dim=1, dtype=torch.int32)
-                    _put(sums, quantised[1].view(torch.int32), begin)
+                    scales, offsets, *by_rows = quantised
+                    vectors = scales.view(torch.float32), offsets.view(torch.int32)
+                    rows = rows.to("cpu", torch.float32).contiguous()
+                    ops.pack_int8(rows, begin, panels, *vectors, *by_rows or [panels[:0]])
+                    continue
                 padding = (0, inner - shape[1], 0, -len(rows) % PANEL_COLUMNS)
-                padded = F.pad(rows.to(self._dtype), padding).contiguous()
+                padded = _padded(rows.to(self._dtype), padding).contiguous()
                 steps = padded.view(torch.int32).view(-1, PANEL_COLUMNS, inner // step)  # 4 bytes
-                _put(steps.transpose(1, 2), panels, begin // PANEL_COLUMNS)
-                if int8 and after_relu:
-                    by_fours = padded.T.reshape(inner, -1, 4, 4, 4).transpose(2, 3)
-                    by_rows = quantised[2].view(torch.int8).view(inner, columns)
-                    by_rows[:, begin : begin + len(padded)] = by_fours.reshape(inner, -1)
+                by_panel = panels.view(torch.int32).view(-1, inner // step, PANEL_COLUMNS)
+                _put(steps.transpose(1, 2), by_panel, begin // PANEL_COLUMNS)
 
         self._append(sizes, write)
 
@@ -255,7 +253,7 @@ class _Packer:
     def _rows(self, values: Tensor) -> None:
         """Rows of d_model floats, each padded to whole panels."""
         padding = round_up(values.shape[-1], PANEL_COLUMNS) - values.shape[-1]
-        self._add(F.pad(values.float(), (0, padding)))
+        self._add(_padded(values.float(), (0, padding)))
 
     def _add(self, part: Tensor) -> None:
         flat = part.detach().contiguous().view(torch.uint8).flatten()
@@ -280,10 +278,9 @@ class _Packer:
         return aligned
 
 
-def _quantised(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Round rows to 255 steps each; return them and the steps."""
-    scales = rows.abs().amax(dim=1) / 127
-    return (rows / scales.where(scales != 0, 1)[:, None]).round_().to(torch.int8), scales
+def _padded(values: Tensor, zeros: Sequence[int]) -> Tensor:
+    """Values with zeros around them, as of `F.pad`, which copies them even if there are none."""
+    return F.pad(values, zeros) if any(zeros) else values
 
 
 def _put(part: Tensor, to: Tensor, begin: int) -> None:
