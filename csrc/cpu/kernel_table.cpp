@@ -2,6 +2,7 @@
 // MOLSPEC_INSTRUCTION_SET, and that of its table, MOLSPEC_KERNELS.
 
 #include "cpu/attention.inl"
+#include "cpu/keys.inl"
 #include "cpu/norms.inl"
 #include "cpu/rotation.inl"
 #include "cpu/sparse.inl"
@@ -15,6 +16,7 @@ const Kernels MOLSPEC_KERNELS = {MOLSPEC_INSTRUCTION_SET,
                                  linear_int8,
                                  layer_norm,
                                  rotate,
+                                 store_keys,
                                  attention,
                                  log_softmax};
 

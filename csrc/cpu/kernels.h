@@ -61,6 +61,17 @@ struct RowKeys {
   int position;  // of the row itself
 };
 
+// Stores the keys of rows in their slots of a cache, whose blocks AttentionProblem describes.
+struct KeysProblem {
+  int rows;
+  int64_t width;      // a multiple of 16
+  const float* keys;  // [rows, stride]
+  int64_t stride;
+  const int32_t* slots;  // [rows]
+  float* cache;
+  int64_t block_stride;
+};
+
 // Turns columns i and columns / 2 + i of each head by the angle of the row's position, in place.
 struct RotationProblem {
   int rows;
@@ -125,6 +136,7 @@ struct Kernels {
   void (*linear_int8)(const LinearProblem&);
   void (*layer_norm)(const NormProblem&);
   void (*rotate)(const RotationProblem&);
+  void (*store_keys)(const KeysProblem&);
   void (*attention)(const AttentionProblem&);
   void (*log_softmax)(const LogSoftmaxProblem&);
 };

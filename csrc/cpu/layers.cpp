@@ -145,21 +145,12 @@ void Layers::project_memory(const Attention& attention, int rows) const {
 void Layers::store(const LayerCache& cache, int rows, int64_t column, const int32_t* slots) const {
   const int64_t width = model_.attention_width();
   const int64_t stride = model_.query_key_value_stride();
-  const auto block = [&](int row) {
-    return cache.base + slots[row] / kBlockPositions * cache.block_stride;
-  };
-  // Sixteen columns of all rows at a time, so that rows of one block share its cache lines.
-  for (int64_t first = 0; first < width; first += kBlockPositions) {
-    for (int row = 0; row < rows; ++row) {
-      const float* key = work_.projected + row * stride + column + first;
-      float* keys = block(row) + first * kBlockPositions + slots[row] % kBlockPositions;
-      for (int64_t i = 0; i < kBlockPositions; ++i) keys[i * kBlockPositions] = key[i];
-    }
-  }
+  const float* keys = work_.projected + column;
+  kernels_.store_keys({rows, width, keys, stride, slots, cache.base, cache.block_stride});
   for (int row = 0; row < rows; ++row) {
-    const float* value = work_.projected + row * stride + column + width;
-    std::copy_n(value, width,
-                block(row) + (kBlockPositions + slots[row] % kBlockPositions) * width);
+    float* block = cache.base + slots[row] / kBlockPositions * cache.block_stride;
+    std::copy_n(keys + width + row * stride, width,
+                block + (kBlockPositions + slots[row] % kBlockPositions) * width);
   }
 }
 

@@ -28,6 +28,7 @@ HASHES = {
     "loud_by_rows": "0",
     "layer_norm": "c0883364d24ef5bf",
     "rotate": "c1d4039cc4328b41",
+    "store_keys": "c4dd4a7be98406a2",
     "attention": "2e66b4cc3f590f18",
     "log_softmax": "3eebe0bf078b9200",
 }

@@ -221,6 +221,23 @@ void print_rotation(const Kernels& kernels) {
   hash.print("rotate");
 }
 
+// Runs of slots in order, of any length, between others.
+void print_keys(const Kernels& kernels) {
+  Hash hash;
+  for (int first = 0; first < kLanes; ++first) {
+    Random random(first);
+    const int rows = 60, width = 48, stride = width + 5, block_stride = 3 * width * kLanes;
+    const Floats keys = random.floats(rows * stride);
+    Floats cache = random.floats(8 * block_stride);
+    std::vector<int32_t> slots;
+    for (int row = 0; row < rows; ++row) slots.push_back(first + row + (row * first / 97) * 3);
+    kernels.store_keys(
+        {rows, width, keys.data(), stride, slots.data(), cache.data(), block_stride});
+    hash.add(cache);
+  }
+  hash.print("store_keys");
+}
+
 struct AttentionCase {
   int head_count, head_stride, rows, length;
   bool with_lanes, with_bias;
@@ -304,6 +321,7 @@ int main() {
   print_after_relu(kernels);
   print_norms(kernels);
   print_rotation(kernels);
+  print_keys(kernels);
   print_attention(kernels);
   print_log_softmax(kernels);
 }
