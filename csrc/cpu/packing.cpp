@@ -54,16 +54,16 @@ void pack_int8_op(const Tensor& rows, int64_t first, const Tensor& panels, const
   auto* again = reinterpret_cast<int8_t*>(checked_data<uint8_t>(by_rows, "by_rows", 1));
   const int64_t count = rows.size(0), size = rows.size(1), columns = scales.numel();
   const int64_t inner = round_up(size, kStep);
-  check(columns % kPanelColumns == 0, "scales has ", columns, " entries: expected whole panels of ",
-        kPanelColumns);
+  check(size <= kMostSize, "rows has ", size, " columns: expected at most ", kMostSize);
   check(first >= 0 && first % kPanelColumns == 0 && first <= columns - count, "first is ", first,
-        ": expected the first column of a panel, of ", columns - count, " at most");
-  check(offsets.numel() == columns, "offsets has ", offsets.numel(), " entries: expected ",
-        columns);
-  check(panels.numel() == columns * inner, "panels has ", panels.numel(), " bytes: expected ",
-        columns * inner);
-  check(by_rows.numel() == 0 || by_rows.numel() == panels.numel(), "by_rows has ", by_rows.numel(),
-        " bytes: expected none or ", panels.numel());
+        ": expected the first column of a panel, of ", columns, " for ", count, " rows");
+  const auto check_size = [](const Tensor& part, const char* name, int64_t expected) {
+    check(part.numel() == expected, name, " has ", part.numel(), " entries: expected ", expected);
+  };
+  check_size(scales, "scales", round_up(columns, kPanelColumns));
+  check_size(offsets, "offsets", columns);
+  check_size(panels, "panels", columns * inner);
+  if (by_rows.numel() != 0) check_size(by_rows, "by_rows", panels.numel());
   std::vector<int8_t> bytes(static_cast<size_t>(inner));
   for (int64_t row = 0, column = first; row < count; ++row, ++column) {
     steps[column] = round_to_bytes(from + row * size, size, bytes.data());

@@ -35,12 +35,13 @@ def test_what_does_not_fit_is_refused() -> None:
     rows = torch.ones(64, 8)
     for arguments, message in (
         ((rows.double(), 0, panels, scales, offsets, by_rows), "rows is of float64"),
+        ((rows[:0, :1].expand(0, 2**62), 0, panels, scales, offsets, by_rows), "rows "),
         ((rows, 32, panels, scales, offsets, by_rows), "first is 32: "),
         ((rows, 256, panels, scales, offsets, by_rows), "first is 256: "),
         ((rows, -64, panels, scales, offsets, by_rows), "first is -64: "),
-        ((rows, 0, panels[1:], scales, offsets, by_rows), "panels has 2047 bytes: "),
+        ((rows, 0, panels[1:], scales, offsets, by_rows), "panels has 2047 entries: "),
         ((rows, 0, panels, scales[1:], offsets, by_rows), "scales has 255 entries: "),
         ((rows, 0, panels, scales, offsets[1:], by_rows), "offsets has 255 entries: "),
-        ((rows, 0, panels, scales, offsets, panels[1:]), "by_rows has 2047 bytes: "),
+        ((rows, 0, panels, scales, offsets, panels[1:]), "by_rows has 2047 entries: "),
     ):
         refused(RuntimeError, message, ops.pack_int8, *arguments)
