@@ -227,6 +227,14 @@ inline void store_as_bytes(uint8_t* to, f32x16 x) {
   const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x.a));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
 }
+// Those of four registers: packing them leaves their fours in turns.
+inline void store_as_bytes(uint8_t* to, f32x16 x, f32x16 y, f32x16 z, f32x16 w) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i low = _mm512_packs_epi32(_mm512_cvtps_epi32(x.a), _mm512_cvtps_epi32(y.a));
+  const __m512i high = _mm512_packs_epi32(_mm512_cvtps_epi32(z.a), _mm512_cvtps_epi32(w.a));
+  const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+  _mm512_storeu_si512(to, _mm512_xor_si512(bytes, _mm512_set1_epi8(-128)));
+}
 
 #else
 

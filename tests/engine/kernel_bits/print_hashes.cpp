@@ -114,7 +114,13 @@ bool add_linear(Hash& hash, void (*kernel)(const LinearProblem&), molspec::Weigh
   if (each.rows > 3 && each.silent)
     in[3 * stride] = in[3 * stride + 1] = 3e38f;  // their sum is none
   const auto weights = weights_of(type, random, (each.in_size + 1) * columns);
-  const Floats bias = random.floats(columns), factor = random.floats(each.rows * columns),
+  Floats bias = random.floats(columns);
+  if (type == molspec::WeightType::kInt8 && each.rows > 4) {
+    // A row whose steps would be infinite, which a bias does not hide.
+    for (int i = 0; i < stride; ++i) in[4 * stride + i] *= 1e-39f;
+    bias[0] = 0.0f;
+  }
+  const Floats factor = random.floats(each.rows * columns),
                residual = random.floats(each.rows * columns);
   Floats scales = random.floats(columns), row_scales(static_cast<size_t>(each.rows)),
          out(factor.size());
