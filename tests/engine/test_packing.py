@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from molspec.engine import ops
-from tests import reference
-from tests.refusals import refused
+from tests import reference, refused
 
 
 def _packed(inner: int, by_rows: bool) -> list[Tensor]:
