@@ -10,16 +10,16 @@ _PACKAGE = "python/molspec"
 #: The folders of each ring (docs/architecture.md) and the most lines that they may have.
 _BUDGETS = {
     "tools": (
-        13_190,
+        13_140,
         (
             *("commands", "server", "planners", "ray.py", "files", "training", "evaluation"),
             *("__init__.py", "__main__.py", "__pyinstaller"),
         ),
     ),
-    "prediction": (9_274, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
-    "core": (7_006, ("decoding", "engine", "model", "common")),
+    "prediction": (9_200, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "core": (7_020, ("decoding", "engine", "model", "common")),
 }
-_OTHERS = {"csrc": 14_530, "tests": 28_500, "bench": 6_500}
+_OTHERS = {"csrc": 14_640, "tests": 28_500, "bench": 6_500}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}
 
 

@@ -6,6 +6,8 @@
 namespace molspec::cpu {
 namespace {
 
+static_assert(kLanes == kBlockPositions);
+
 // The rows from `row` on whose slots follow each other in one block.
 inline int run_length(const KeysProblem& problem, int row) {
   const int slot = problem.slots[row], room = kBlockPositions - slot % kBlockPositions;
@@ -16,9 +18,10 @@ inline int run_length(const KeysProblem& problem, int row) {
 }
 
 // Stores sixteen columns of a run's rows.
-inline void store_run(const float* from, int64_t stride, int rows, float* to) {
+__attribute__((always_inline)) inline void store_run(const float* from, int64_t stride, int rows,
+                                                     float* to) {
 #if defined(__AVX512F__)
-  constexpr int kFewest = 8;  // of fewer rows, single stores are faster
+  constexpr int kFewest = 5;  // of fewer rows, single stores are faster
   if (rows >= kFewest) {
     // Each round interleaves row i with row i + 8: after four of them rows are columns.
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -29,11 +32,9 @@ inline void store_run(const float* from, int64_t stride, int rows, float* to) {
       lines[i] = _mm512_loadu_ps(from + (i < rows ? i : rows - 1) * stride);
 #pragma GCC unroll 4
     for (int round = 0; round < 4; ++round) {
-#pragma GCC unroll 8
-      for (int i = 0; i < kLanes / 2; ++i) {
-        mixed[2 * i] = _mm512_permutex2var_ps(lines[i], low, lines[i + kLanes / 2]);
-        mixed[2 * i + 1] = _mm512_permutex2var_ps(lines[i], high, lines[i + kLanes / 2]);
-      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i)
+        mixed[i] = _mm512_permutex2var_ps(lines[i / 2], i % 2 ? high : low, lines[i / 2 + 8]);
 #pragma GCC unroll 16
       for (int i = 0; i < kLanes; ++i) lines[i] = mixed[i];
     }

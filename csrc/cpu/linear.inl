@@ -203,8 +203,8 @@ struct Int8 {
 
 // Rows that are rounded together: a single one would wait for each of its sums.
 constexpr int kRoundedRows = 4;
-// A row without a number above it is rounded to zeros: 127 divided by less is infinite.
-constexpr float kLeastNumber = 4e-37f;
+// A row without a number above it is rounded to zeros: 127 divided by little less is infinite.
+constexpr float kMostSilent = 3.74e-37f;
 
 // A row's scale is a number only if all of its values are. A row's last bytes may overlap the next
 // row's first ones, which are written later.
@@ -222,7 +222,7 @@ void round_rows_to_bytes(const LinearProblem& problem, int64_t row) {
   }
   for (int r = 0; r < kRows; ++r) {
     const float most = max_of_lanes(largest[r]);
-    const f32x16 steps = broadcast(most > kLeastNumber ? 127.0f / most : 0.0f);
+    const f32x16 steps = broadcast(most > kMostSilent ? 127.0f / most : 0.0f);
     uint8_t* to = problem.rounded + (row + r) * size;
     const auto value = [&](int i) { return load(from + r * problem.in_stride + i) * steps; };
     int i = 0;

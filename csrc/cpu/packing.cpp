@@ -16,8 +16,9 @@ namespace {
 
 constexpr int64_t kStep = 4;  // inner positions that lie beside each other in a panel
 
-// Rounds numbers to 127 steps on either side of zero, and returns the step. Magnitudes are compared
-// by their bits, which order as they do, since compilers do not vectorise a maximum of floats.
+// Rounds numbers to 127 steps on either side of zero, and returns their scale. Magnitudes are
+// compared by their bits, which order as they do, since compilers do not vectorise a maximum of
+// floats.
 float round_to_bytes(const float* from, int64_t size, int8_t* to) {
   int32_t most = 0;
   for (int64_t i = 0; i < size; ++i) {
@@ -49,8 +50,8 @@ void pack_int8_op(const Tensor& rows, int64_t first, const Tensor& panels, const
                   const Tensor& offsets, const Tensor& by_rows) {
   const auto* from = checked_data<const float>(rows, "rows", 2);
   auto* to = reinterpret_cast<int8_t*>(checked_data<uint8_t>(panels, "panels", 1));
-  auto* steps = checked_data<float>(scales, "scales", 1);
-  auto* sums = checked_data<int32_t>(offsets, "offsets", 1);
+  auto* scale_of = checked_data<float>(scales, "scales", 1);
+  auto* offset_of = checked_data<int32_t>(offsets, "offsets", 1);
   auto* again = reinterpret_cast<int8_t*>(checked_data<uint8_t>(by_rows, "by_rows", 1));
   const int64_t count = rows.size(0), size = rows.size(1), columns = scales.numel();
   const int64_t inner = round_up(size, kStep);
@@ -66,9 +67,10 @@ void pack_int8_op(const Tensor& rows, int64_t first, const Tensor& panels, const
   if (by_rows.numel() != 0) check_size(by_rows, "by_rows", panels.numel());
   std::vector<int8_t> bytes(static_cast<size_t>(inner));
   for (int64_t row = 0, column = first; row < count; ++row, ++column) {
-    steps[column] = round_to_bytes(from + row * size, size, bytes.data());
+    scale_of[column] = round_to_bytes(from + row * size, size, bytes.data());
+    // It wraps only where a row is longer than read_model() takes.
     const int32_t sum = std::accumulate(bytes.begin(), bytes.end(), 0);
-    sums[column] = static_cast<int32_t>(128u * static_cast<uint32_t>(sum));  // model.cpp checks it
+    offset_of[column] = static_cast<int32_t>(128u * static_cast<uint32_t>(sum));
     const int64_t place = column % kPanelColumns;
     int8_t* panel = to + (column - place) * inner + place * kStep;
     for (int64_t i = 0; i < inner; i += kStep)

@@ -21,10 +21,10 @@ SOURCES = Path(__file__).parents[2] / "csrc"
 HASHES = {
     "linear_float32": "a9add0e7898c134a",
     "linear_bfloat16": "dbec53492d5b7d59",
-    "linear_int8": "b10ceb0355239425",
-    "silent": "dd3bece9568c0189",
+    "linear_int8": "dd81fcd6b0a9526b",
+    "silent": "1ee155c9c30dae9d",
     "silent_by_rows": "1",
-    "loud": "9ba47a7ce9701b5a",
+    "loud": "1828fd4a4c34b3b8",
     "loud_by_rows": "0",
     "layer_norm": "c0883364d24ef5bf",
     "rotate": "c1d4039cc4328b41",

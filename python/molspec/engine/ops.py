@@ -75,9 +75,9 @@ def pack_int8(
     """Round rows of a matrix to 255 steps each and store them in the layout of a packed model.
 
     rows float32 [row, inner] are the output columns `first`, the first one of a panel, and those
-    that follow. panels uint8 [columns * inner rounded up to 4], scales float32 [columns] and
-    offsets int32 [columns] are those of the whole matrix (csrc/ops/model.h), zero before the first
-    call. by_rows uint8 has as many bytes as panels, or none.
+    that follow. Written are their parts of the whole matrix (csrc/ops/model.h), whose other columns
+    stay: panels uint8 [columns * inner rounded up to 4], scales float32 [columns], offsets int32
+    [columns], and by_rows uint8, of as many bytes as panels, or none.
 
     Raises RuntimeError if shapes or types disagree.
     """

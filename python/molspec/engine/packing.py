@@ -233,10 +233,9 @@ class _Packer:
             for begin in range(0, columns, _ROWS_AT_ONCE):
                 rows = weight[begin : begin + _ROWS_AT_ONCE]
                 if int8:
-                    scales, offsets, *by_rows = quantised
-                    vectors = scales.view(torch.float32), offsets.view(torch.int32)
+                    vectors = quantised[0].view(torch.float32), quantised[1].view(torch.int32)
                     rows = rows.to("cpu", torch.float32).contiguous()
-                    ops.pack_int8(rows, begin, panels, *vectors, *by_rows or [panels[:0]])
+                    ops.pack_int8(rows, begin, panels, *vectors, *quantised[2:] or [panels[:0]])
                     continue
                 padding = (0, inner - shape[1], 0, -len(rows) % PANEL_COLUMNS)
                 padded = _padded(rows.to(self._dtype), padding).contiguous()

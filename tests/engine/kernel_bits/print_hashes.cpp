@@ -116,8 +116,8 @@ bool add_linear(Hash& hash, void (*kernel)(const LinearProblem&), molspec::Weigh
   const auto weights = weights_of(type, random, (each.in_size + 1) * columns);
   Floats bias = random.floats(columns);
   if (type == molspec::WeightType::kInt8 && each.rows > 4) {
-    // A row whose steps would be infinite, which a bias does not hide.
-    for (int i = 0; i < stride; ++i) in[4 * stride + i] *= 1e-39f;
+    // A row whose steps are infinite or nearly so, which a bias does not hide.
+    for (int i = 0; i < stride; ++i) in[4 * stride + i] *= 1e-37f;
     bias[0] = 0.0f;
   }
   const Floats factor = random.floats(each.rows * columns),
