@@ -16,8 +16,8 @@ _BUDGETS = {
             *("__init__.py", "__main__.py", "__pyinstaller"),
         ),
     ),
-    "prediction": (9_200, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
-    "core": (7_020, ("decoding", "engine", "model", "common")),
+    "prediction": (9_205, ("drop_in", "prediction", "drafting", "checkpoints", "text")),
+    "core": (7_015, ("decoding", "engine", "model", "common")),
 }
 _OTHERS = {"csrc": 14_640, "tests": 28_500, "bench": 6_500}
 _CODE = {".py", ".h", ".cpp", ".cu", ".cuh", ".inl", ".sh"}

@@ -10,7 +10,7 @@ from molspec.common.task import Task
 from molspec.files import FORMATS, Answer, OutputContext, Query, predict
 from molspec.prediction.model import Model
 from molspec.prediction.options import PredictOptions
-from molspec.prediction.results import ALL_DROPPED, Prediction, Result, is_unchanged
+from molspec.prediction.results import ALL_DROPPED, Prediction, Result, is_unchanged, note_on
 from tests import refused, tiny
 
 QUERIES = ("CCO", "N", "CCOCCOCCOC", "junk", "O", "CN", "C1CC1")
@@ -80,6 +80,10 @@ def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
     assert "of unknown task" in repr(tiny.model())
     (result,) = retro.predict(["CC(=O)Nc1ccccc1"])
     assert str(result.reactions[0]).endswith(">>CC(=O)Nc1ccccc1")
+    assert result.note is None
+    (salt,) = retro.predict(["CC(=O)Nc1ccccc1.Cl |(1.5,,)|"])
+    assert "a salt's molecule alone has other answers" in str(salt.note)
+    assert note_on("CCO.N", "product") == note_on("C |(1.5,,)|", "retro") is None
     (failed,) = retro.predict(["no SMILES"])
     assert failed.task == "retro"
     assert failed.reactions == ()

@@ -195,7 +195,7 @@ class AnswerCache:
             )
             found |= answers
         return [
-            replace(found[key], query=query, task=model.task, note=note_on(query))
+            replace(found[key], query=query, task=model.task, note=note_on(query, model.task))
             for key, query in zip(keys, queries, strict=True)
         ]
 

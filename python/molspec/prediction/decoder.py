@@ -165,7 +165,8 @@ def _answered(query: str, model: DecodableModel, work: _Predicting) -> decoding.
                 predictions = end.value
                 error = None if predictions else results.ALL_DROPPED
         statistics = decoding.QueryStatistics.of(spent, perf_counter() - began)
-        return Result(query, predictions, error, statistics, model.task, results.note_on(query))
+        note = results.note_on(query, model.task)
+        return Result(query, predictions, error, statistics, model.task, note)
 
 
 def _failed(query: str, model: DecodableModel, error: Exception) -> Result:

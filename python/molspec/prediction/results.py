@@ -21,6 +21,7 @@ from molspec.text.molecules import but_for_stereo
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
+_SALT = "several molecules, read as they stand; a salt's molecule alone has other answers"
 #: Answers that a notebook shows, and characters of a text.
 _MOST_SHOWN, _LONGEST_SHOWN = 10, 1000
 
@@ -171,7 +172,7 @@ class Result:
     statistics: QueryStatistics = field(default=QueryStatistics(), compare=False)
     #: The task of its model, if the model has one.
     task: Task | None = field(default=None, compare=False)
-    #: Of a racemate or an unknown enantiomer: that the drawn form was decoded.
+    #: Of a racemate, an unknown enantiomer or a product of several molecules: what was decoded.
     note: str | None = field(default=None, compare=False)
 
     @property
@@ -285,10 +286,15 @@ def merge_duplicates(lists: Sequence[Sequence[Prediction]]) -> tuple[Prediction,
     return tuple(sorted(merged, key=_rarity))
 
 
-def note_on(query: object) -> str | None:
-    """What is said of a query that marks a racemate; None of another one."""
-    extension = tokens.extension_of(query) if isinstance(query, str) and "|" in query else ""
-    return f"decoded as it is drawn, without{shortened(extension)}" if extension else None
+def note_on(query: object, task: Task | None) -> str | None:
+    """What is said of a query that marks a racemate, or of a product of several molecules."""
+    if not isinstance(query, str):
+        return None
+    extension = tokens.extension_of(query) if "|" in query else ""
+    several = task == "retro" and "." in query and "." in plain_smiles(query)
+    drawn = extension and f"decoded as it is drawn, without{shortened(extension)}"
+    told = drawn, _SALT if several else None
+    return "; ".join(filter(None, told)) or None
 
 
 def is_unchanged(found: Prediction, query: str) -> bool:
