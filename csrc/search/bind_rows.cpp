@@ -32,7 +32,7 @@ void bind_rows(py::module_& module) {
   py::class_<RowsCall> bound(module, "RowsCall");
   // The memory is the call's own.
   const auto add = [&](const char* name, std::vector<int64_t> RowsCall::* values, auto width) {
-    bound.def_property_readonly(name, [values, width](const py::object& self) {
+    bound.def_property_readonly(name, [=](const py::object& self) {
       auto& call = self.cast<RowsCall&>();
       std::vector<py::ssize_t> shape = {static_cast<py::ssize_t>((call.*values).size())};
       if constexpr (!std::is_same_v<decltype(width), std::nullptr_t>)
