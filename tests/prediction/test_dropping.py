@@ -83,6 +83,7 @@ def test_repr_of_a_model_gives_its_name_size_dtype_and_device() -> None:
     assert result.note is None
     (salt,) = retro.predict(["CC(=O)Nc1ccccc1.Cl |(1.5,,)|"])
     assert "a salt's molecule alone has other answers" in str(salt.note)
+    assert note_on("NCCc1ccccc1~Cl", "retro") == salt.note
     assert note_on("CCO.N", "product") == note_on("C |(1.5,,)|", "retro") is None
     (failed,) = retro.predict(["no SMILES"])
     assert failed.task == "retro"

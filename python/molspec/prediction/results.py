@@ -18,6 +18,7 @@ from molspec.prediction.options import PredictOptions
 from molspec.text import canonicalise, plain_smiles, quiet, tokens
 from molspec.text.drawing import drawing
 from molspec.text.molecules import but_for_stereo
+from molspec.text.smiles import with_dots
 
 #: The error of a query all of whose answers were dropped: the options want none of them.
 ALL_DROPPED = "no answer is left: each is invalid, unfinished, unchanged or impossible"
@@ -291,7 +292,7 @@ def note_on(query: object, task: Task | None) -> str | None:
     if not isinstance(query, str):
         return None
     extension = tokens.extension_of(query) if "|" in query else ""
-    several = task == "retro" and "." in query and "." in plain_smiles(query)
+    several = task == "retro" and "." in with_dots(plain_smiles(query))
     drawn = extension and f"decoded as it is drawn, without{shortened(extension)}"
     told = drawn, _SALT if several else None
     return "; ".join(filter(None, told)) or None
